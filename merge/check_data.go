@@ -110,8 +110,48 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 		if err := c.padded(ctx, j, src, s); err != nil {
 			return err
 		}
+		if err := c.copiedNames(ctx, src, s); err != nil {
+			return err
+		}
 		return c.besideWhen(ctx, j, s)
 	})
+}
+
+// copiedNames refuses copies of names most of which are not those of the rows that their references lead to:
+// they would get the new names of others.
+func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server) error {
+	const sampled, few = "500", 5
+	k, sel := s.db.Kind, newSelection(c.ws, src.server)
+	for _, n := range src.repeats {
+		parent, name := s.db.Tables[n.parent], c.ws.jobs[n.parent].plan.Rename.Column
+		ref, key := src.table.Column(n.ref.Columns[0]), parent.Column(n.ref.Target[0])
+		if slices.Contains(n.ref.Target, name) || ref == nil || key == nil || ref.Family != key.Family ||
+			parent.Column(name) == nil {
+			continue // a foreign key to the name cannot be wrong
+		}
+		copied, hits, all := "s."+k.Quote(n.column), 0, 0
+		q := sqldb.NewStatement(k, "SELECT ", copied, ", p.", k.Quote(name), " FROM ", sel.table(src.table.Name),
+			" AS s JOIN ", sel.table(n.parent), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref.Name),
+			" WHERE ", copied, " <> '' LIMIT ", sampled)
+		err := s.db.Each(ctx, q, func(values []any) error {
+			text, of := strings.TrimSpace(sqldb.Text(values[0])), strings.TrimSpace(sqldb.Text(values[1]))
+			if all++; strings.EqualFold(text, of) {
+				hits++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if all-hits >= few && hits*2 < all {
+			c.report.problem(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
+				Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
+					"renamed with these", all, hits, n.parent, ref.Name),
+				Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
+					"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
+		}
+	}
+	return nil
 }
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
@@ -592,7 +632,7 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	}
 	for i, keys := range found {
 		for _, v := range keys {
-			none := l.bits.used() && v == any(int64(0)) // no bit is set
+			none := v == any(int64(0)) // as in bits of which none is set
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}

@@ -436,9 +436,12 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 	if err != nil || len(spans) == 0 {
 		return false, err
 	}
-	// The one row that a world has is no row that a database has counted, whatever its key is.
-	other := func(s keySpan) bool { return s.least != s.greatest || s != spans[0] }
-	return len(spans) == 1 || slices.ContainsFunc(spans, other), nil
+	// What every world has is no row that somebody has counted: one row, whatever its key is, and of keys that
+	// the database only gives a default, those from 0 on, or from one number to another.
+	counts := c.Counts() || d.ws.target.Kind == sqldb.SQLite
+	other := func(s keySpan) bool { return s != spans[0] || counts && s.least != s.greatest }
+	zero := func(s keySpan) bool { return !counts && s.least == 0 }
+	return !slices.ContainsFunc(spans, zero) && (len(spans) == 1 || slices.ContainsFunc(spans, other)), nil
 }
 
 // apart reports whether no two servers should have an equal value in a column of a table: because a generator
@@ -619,6 +622,9 @@ func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, err
 			continue
 		}
 		shared, err := f.shared(ctx, t, n)
+		if err == nil && shared {
+			shared, err = f.own(ctx, t, n.column.Name)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -628,6 +634,29 @@ func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, err
 	}
 	slices.SortStableFunc(found, func(a, b foundName) int { return f.rank(a) - f.rank(b) })
 	return found, nil
+}
+
+// own reports whether names are those of the rows of a table, and not those of a table that it refers to, as
+// where each member of a guild has the name of a character.
+func (f *nameFinder) own(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
+	for _, ref := range f.d.references(t) {
+		parent := f.d.ws.target.Tables[ref.Parent]
+		if parent == nil || parent == t {
+			continue
+		}
+		for _, c := range parent.Writable() {
+			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
+			if c.Family != sqldb.FamilyText || !slices.ContainsFunc(parent.Keys(), unique) &&
+				!regexp.MustCompile(nameWords).MatchString(c.Name) {
+				continue
+			}
+			evidence, err := f.repeats(ctx, t.Name, column, parent.Name, c.Name, fewNames)
+			if err != nil || evidence != "" {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 func (f *nameFinder) rank(n foundName) int {
@@ -814,13 +843,14 @@ func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table str
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
-				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column)
+				beside, least := f.beside(t, c.Name, parent)
+				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column, least)
 				if err != nil {
 					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
 				if evidence != "" {
 					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
-						With: f.beside(t, parent), Evidence: evidence})
+						With: beside, Evidence: evidence})
 				}
 			}
 		}
@@ -828,23 +858,33 @@ func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table str
 	return nil
 }
 
-// beside returns the one column of a table that leads to another table, or "".
-func (f *nameFinder) beside(t *sqldb.Table, parent string) (column string) {
+// beside returns the column of a table that leads to the row of another table whose name stands in a column:
+// x_id beside x_name, which a few names prove, or else the only one; "" if there is none.
+func (f *nameFinder) beside(t *sqldb.Table, name, parent string) (column string, least int) {
+	stem, named := strings.CutSuffix(name, "_name")
+	id := census.Column{Table: t.Name, Name: stem + "_id"}
+	open := func(o census.Finding) bool { return o.Column == id && o.Parent.Table == parent && o.As == "" }
+	var all []string
 	for _, ref := range f.d.references(t) {
-		if ref.Parent != parent || len(ref.Columns) != 1 || ref.Inside() {
-			continue
+		if ref.Parent == parent && len(ref.Columns) == 1 && !ref.Inside() {
+			all = append(all, ref.Columns[0])
 		}
-		if column != "" && column != ref.Columns[0] {
-			return ""
-		}
-		column = ref.Columns[0]
 	}
-	return column
+	all = slices.Compact(all)
+	switch {
+	case named && (slices.Contains(all, id.Name) || slices.ContainsFunc(f.d.found, open)):
+		return id.Name, fewNames
+	case len(all) == 1:
+		return all[0], manyNames
+	}
+	return "", manyNames
 }
 
-// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
-func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string) (string, error) {
-	const sampled, least = 500, 20
+// repeats returns evidence if almost all of some texts of a column are names, on each server that has any,
+// and has so many at least.
+func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string,
+	least int) (string, error) {
+	const sampled = 500
 	var parts []string
 	for i, s := range f.d.ws.servers {
 		own, names := s.db.Tables[table], s.db.Tables[parent]

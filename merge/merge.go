@@ -250,16 +250,21 @@ func (v *verifier) watch(all *verify.Plan) {
 				own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
 				continue
 			}
+			rest := verify.Watched{Table: table, Column: name} // of whose keys most are a chance
 			for _, j := range v.ws.order {
 				if j.plan.Renumber == "" {
 					continue
 				}
 				key := LockedKey{Table: j.name, Column: j.key().Name}
-				if !columns[name].holds(key) {
-					continue
+				if columns[name].refers(key) && !slices.Contains(v.ws.plan.Plain, table+"."+name) {
+					all.Watched = append(all.Watched, verify.Watched{Table: table, Column: name, Of: []string{j.name},
+						Likely: true})
+				} else if columns[name].holds(key) {
+					rest.Of = append(rest.Of, j.name)
 				}
-				all.Watched = append(all.Watched, verify.Watched{Table: table, Column: name, Of: j.name,
-					Likely: columns[name].refers(key) && !slices.Contains(v.ws.plan.Plain, table+"."+name)})
+			}
+			if len(rest.Of) > 0 {
+				all.Watched = append(all.Watched, rest)
 			}
 		}
 	}

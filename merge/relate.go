@@ -527,7 +527,7 @@ func (ws *workspace) linksOf(j *tableJob, column string, links []link) []link {
 				p.Message = "its values are keys of " + others +
 					", which change, so they cannot be renumbered or collapsed by themselves"
 				p.Remedy = "remove renumber: from the table, or give it the policy copy: its keys follow those " +
-					"that it refers to"
+					"that it refers to; or rebuild, if the game computes its rows anew"
 			}
 			ws.problems = append(ws.problems, p)
 			return nil

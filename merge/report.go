@@ -75,7 +75,7 @@ const (
 	CodeUncheckable     Code = "uncheckable"      // something that cannot be checked beforehand
 	CodeAlreadyBegun    Code = "already_begun"    // the target belongs to a merge
 	CodeTotal           Code = "total"            // a sum is too large for its column
-	CodeNameCopy        Code = "name_copy"        // a declared copy of a name does not exist
+	CodeNameCopy        Code = "name_copy"        // a declared copy of a name does not exist, or is none
 	CodeCollapsedParent Code = "collapsed_parent" // a reference to merged rows
 	CodeLeases          Code = "leases"           // node numbers cannot be retired
 	CodeLeftOut         Code = "left_out"         // a merge does not copy something that the plan does not name

@@ -138,6 +138,8 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary && r.job.plan.Renumber != "":
 		answers = []string{"renumber gives other keys to rows whose keys were counted from 0 or 1, and leaves " +
 			"keys below 0 and those of a generator alone: give these rows other keys on their server"}
+	case primary && r.followsOthers(key): // of rows that become one
+		answers = []string{"choose rebuild, if the game computes these rows anew"}
 	case primary && r.job.counted():
 		answers = append(answers,
 			"if each server has counted its own rows, they get other keys by renumber: true")
@@ -150,7 +152,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if !primary || r.job.plan.Renumber == "" {
 		answers = append(answers, "change the rows on their server")
 	}
-	if len(r.job.target.Primary) > 0 {
+	if len(r.job.target.Primary) > 0 && !r.followsOthers(key) {
 		answers = append(answers, "if rows that are equal mean the same on all servers, choose sum, keep_first "+
 			"or newest: they become one")
 	}
@@ -164,6 +166,14 @@ func (r *resolver) leads(key sqldb.UniqueKey) bool {
 	return slices.ContainsFunc(key.Columns(), func(name string) bool {
 		c := r.job.target.Column(name)
 		return c != nil && c.Family == sqldb.FamilyInt && !r.job.refers(name)
+	})
+}
+
+// followsOthers reports whether a key is one column that follows the rows of another table. Then rows cannot
+// become one by it.
+func (r *resolver) followsOthers(key sqldb.UniqueKey) bool {
+	return len(key.Columns()) == 1 && slices.ContainsFunc(r.job.follows.links, func(l link) bool {
+		return key.Covers(l.column) && l.parent != r.job.name
 	})
 }
 

@@ -66,7 +66,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
-			byChance := func(m match) bool { return m.full() && -m.chance() < 3 }
+			byChance := func(m match) bool { return -m.chance() < 3 }
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
 		for _, m := range matches[key] {
@@ -99,6 +99,14 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		found, err := (&packer{c: c}).find(ctx, name, open)
 		if err != nil {
 			return nil, err
+		}
+		for _, half := range found { // the lower half of small keys is the key, and the game may read both
+			for i := range all {
+				if half.With != "" && all[i].Column == half.Column && all[i].Parent == half.Parent &&
+					all[i].Verdict == Reference {
+					all[i].Verdict = Possible
+				}
+			}
 		}
 		all = append(all, found...)
 	}

@@ -67,9 +67,28 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		return nil, err
 	}
 	var all []Finding
+	// askWhole asks about all rows if most of them may hold keys.
+	askWhole := func(m match) (bool, error) {
+		mostly, err := c.mostly(ctx, col, m)
+		if err != nil || !mostly {
+			return false, err
+		}
+		counter, err := c.counterExamples(ctx, col, m.key)
+		all = append(all, finding(Possible, m, "", counter...))
+		return true, err
+	}
 	for _, found := range conditions {
 		verdict := Reference
 		if !found.full() || found.guessed {
+			verdict = Possible
+		}
+		if found.strays {
+			whole := matches[slices.IndexFunc(matches, func(m match) bool { return m.key == found.key })]
+			if asked, err := askWhole(whole); err != nil {
+				return nil, err
+			} else if asked {
+				continue
+			}
 			verdict = Possible
 		}
 		f := finding(verdict, found.match, found.when)
@@ -78,18 +97,11 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	}
 	for _, m := range matches {
 		if len(all) > 0 {
-			continue
+			break
 		}
-		if mostly, err := c.mostly(ctx, col, m); err != nil {
-			return nil, err
-		} else if !mostly {
-			continue
-		}
-		counter, err := c.counterExamples(ctx, col, m.key)
-		if err != nil {
+		if _, err := askWhole(m); err != nil {
 			return nil, err
 		}
-		all = append(all, finding(Possible, m, "", counter...))
 	}
 	if len(all) == 0 {
 		all = append(all, Finding{Column: col, Verdict: Plain})
@@ -174,6 +186,9 @@ type conditional struct {
 	of   []string // these values
 	// guessed: the words of a game name a table, and what else they may mean, nobody knows.
 	guessed bool
+	// strays: in rows of other values, too, more are keys than by chance. Then it is not what tells the rows
+	// that refer, but some rows lead to what was deleted.
+	strays bool
 }
 
 // add adds what the rows of one more value have shown.
@@ -444,16 +459,23 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
+		others := conditional{match: match{key: m.key}}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
 			if part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1") {
 				whole.add(part)
 				whole.of = append(whole.of, kind)
+			} else {
+				others.add(part)
 			}
 		}
 		if len(whole.of) == 0 {
 			continue
 		}
+		values, hits := others.counts()
+		whole.strays = hits*2 >= values && others.deviations(func(a against) (values, density float64) {
+			return float64(a.values), a.density
+		}) >= 3
 		slices.Sort(whole.of)
 		whole.when = c.equals(ctx, by, whole.of, text)
 		if by == col {

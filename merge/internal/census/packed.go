@@ -70,7 +70,8 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 		for _, col := range t.Columns {
 			var err error
 			switch {
-			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON:
+			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON ||
+				col.Family == sqldb.FamilyOther && d.Kind == sqldb.PostgreSQL: // arrays, ltree and the like
 				err = p.texts(ctx, i, t, col)
 			case usable(col) && open(col.Name):
 				s := p.c.spans[Column{table, col.Name}][i]
@@ -235,6 +236,10 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			p.document(server, col.Name, "$", col.Name, document)
 			continue
 		}
+		array := strings.HasSuffix(col.Declared, "[]")
+		if array {
+			row[0] = strings.Trim(row[0], "{}")
+		}
 		runs := digits.FindAllStringIndex(row[0], -1)
 		if len(runs) == 0 || len(runs) > 1000 {
 			continue
@@ -258,6 +263,8 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 				if len(words) > 0 {
 					at.member = words[len(words)-1]
 				}
+			case array:
+				at.as = "list array"
 			case kind != "":
 				at.as = "list " + kind
 			}
@@ -285,9 +292,10 @@ func (p *packer) document(server int, column, path, member string, document any)
 	}
 }
 
-// judge returns, for each column and each table, the part in which keys of the table are most likely.
+// judge returns, for each column and each table, the part in which keys of the table are most likely. The
+// paths of a document are parts of their own, which do not overlap.
 func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
-	type choice struct{ column, with, parent string }
+	type choice struct{ column, path, with, parent string }
 	best := map[choice]match{}
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
 	of := map[choice]part{}
@@ -310,7 +318,10 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 				near = append(near, Finding{Column: Column{table, at.column}, As: at.as,
 					Hits: map[Column]string{key: "a sample"}})
 			}
-			c := choice{at.column, at.with, key.Table}
+			c := choice{at.column, "", at.with, key.Table}
+			if strings.HasPrefix(at.as, "path ") {
+				c.path = at.as
+			}
 			if other, ok := best[c]; m.packed() && (!ok || m.packedScore() > other.packedScore()) {
 				best[c], of[c] = m, at
 			}
@@ -321,7 +332,8 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	}) {
 		at, m := of[c], best[c]
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
-			return o != c && o.column == c.column && best[o].packedScore() > m.packedScore()+margin
+			return o != c && o.column == c.column && o.path == c.path &&
+				best[o].packedScore() > m.packedScore()+margin
 		}) {
 			continue
 		}

@@ -46,8 +46,8 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 // servers.
 func (s *shifts) watched(ctx context.Context, w Watched) error {
 	v := s.v
-	parents := []string{w.Of}
-	if w.Of == "" { // the one whose keys most of the rows hold, if these are no mere chance
+	parents := w.Of
+	if len(w.Of) == 0 { // if these are no mere chance
 		parents = slices.Sorted(maps.Keys(v.jobs))
 	}
 	var most *trail
@@ -56,7 +56,7 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 		if err != nil {
 			return err
 		}
-		if t == nil || w.Of == "" && (t.before == 0 || 2*t.before < t.all) {
+		if t == nil || len(w.Of) == 0 && (t.before == 0 || 2*t.before < t.all) {
 			continue
 		}
 		if most == nil || t.before > most.before {

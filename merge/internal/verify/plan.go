@@ -36,13 +36,14 @@ type Server struct {
 	Shared func(*sql.DB) bool
 }
 
-// Watched is a column that holds numbers which are keys of a table, or of any table if Of is "". Likely means
-// that it may refer to it, and that nobody has said that it does not. Rows for which the condition Except
-// holds are led along.
+// Watched is a column that holds numbers which are keys of some tables, or of any table if Of is empty. Of
+// several tables, that is told whose keys most rows hold. Likely means that it may refer to it, and that
+// nobody has said that it does not. Rows for which the condition Except holds are led along.
 type Watched struct {
-	Table, Column, Of string
-	Likely            bool
-	Except            string
+	Table, Column string
+	Of            []string
+	Likely        bool
+	Except        string
 }
 
 // Sum is a sum that is the same before and after.

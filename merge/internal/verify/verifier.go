@@ -1008,8 +1008,8 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 			key := v.target.kind.quote(name)
 			text, err := v.target.text(
 				ctx,
-				"SELECT MIN("+key+") FROM "+v.target.kind.quote(j.name)+" WHERE "+key+" > "+
-					strconv.FormatInt(last, 10)+" AND "+key+" < "+strconv.FormatInt(v.plan.Counted, 10),
+				"SELECT MIN("+key+") FROM "+v.target.kind.quote(j.name)+" WHERE "+key+" >= "+
+					strconv.FormatInt(last+1, 10)+" AND "+key+" < "+strconv.FormatInt(v.plan.Counted, 10),
 			)
 			if err != nil {
 				return err
@@ -1027,6 +1027,8 @@ func (v *verifier) findOffsets(ctx context.Context, j *job) error {
 }
 
 // span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
+// It asks for keys from a number on and not above the one before: in a column without a sign, MariaDB takes 1
+// for the least key above -1.
 func (v *verifier) span(ctx context.Context, j *job, server int,
 	d *database) (least, greatest int64, err error) {
 	key := "s." + d.kind.quote(j.identity().name)
@@ -1034,11 +1036,11 @@ func (v *verifier) span(ctx context.Context, j *job, server int,
 	if kept := v.kept(j, server, "s"); kept != "" {
 		where += " AND " + kept
 	}
-	for above := int64(-1); ; above = least {
+	for from := int64(0); ; from = least + 1 {
 		rows, err := d.texts(
 			ctx,
-			"SELECT MIN("+key+"), MAX("+key+") FROM "+d.kind.quote(j.name)+" AS s WHERE "+key+" > "+
-				strconv.FormatInt(above, 10)+where,
+			"SELECT MIN("+key+"), MAX("+key+") FROM "+d.kind.quote(j.name)+" AS s WHERE "+key+" >= "+
+				strconv.FormatInt(from, 10)+where,
 		)
 		if err != nil || rows[0][0] == "" {
 			return -1, -1, err

@@ -1,0 +1,237 @@
+package merge_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// A game in which the first guess is wrong. Heroes and pets were deleted, others have their names from heroes,
+// and each world has the same castles and forts.
+var guessed = []string{
+	"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+	"CREATE TABLE members (guild INTEGER NOT NULL, hero INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (guild, hero))",
+	"CREATE TABLE finds (COUNTED, kind INTEGER NOT NULL, hero INTEGER NOT NULL)",
+	"CREATE TABLE sales (COUNTED, buyer_id INTEGER NOT NULL, buyer_name VARCHAR(20) NOT NULL)",
+	"CREATE TABLE pets (COUNTED, level INTEGER)",
+	"CREATE TABLE eggs (COUNTED, card0 INTEGER NOT NULL, card1 INTEGER NOT NULL, card2 INTEGER NOT NULL)",
+	"CREATE TABLE castles (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
+	"CREATE TABLE forts (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
+}
+
+func guessedRows(server int) (statements []string) {
+	rows := map[string][]string{}
+	add := func(table, format string, values ...any) {
+		rows[table] = append(rows[table], "("+fmt.Sprintf(format, values...)+")")
+	}
+	for n := range 400 + 40*server {
+		hero := 5001 + n
+		name := []string{"Hero", fmt.Sprintf("Of%d", server)}[n%2] + strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(n))
+		alive := (n*7+server)%3 != 0
+		if alive {
+			add("heroes (id, name)", "%d, '%s'", hero, name)
+			add("finds (kind, hero)", "%d, %d", n%4, hero)
+		} else if n%12 < 3 {
+			add("finds (kind, hero)", "%d, %d", 1+n%3, hero)
+		}
+		if alive && n%4 == 0 {
+			add("members (guild, hero, name)", "%d, %d, '%s'", n%9, hero, name)
+		}
+		if alive && n%30 < 2 || n == 102-server {
+			add("sales (buyer_id, buyer_name)", "%d, '%s'", hero, name)
+		}
+		if n <= 150+20*server && (n*7+server)%3 != 1 {
+			add("pets (id, level)", "%d, %d", n+1, n%2)
+			add("eggs (card0, card1, card2)", "9, %d, 0", n+1)
+		}
+		add("eggs (card0, card1, card2)", "7, %d, %d", 4000+n*37%3000, n%3)
+	}
+	for n := range 20 + server {
+		add("castles (id, tax)", "%d, %d", n, server)
+	}
+	for n := range 9 {
+		add("forts (id, tax)", "%d, %d", n+1, server)
+	}
+	for table, all := range rows {
+		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+	}
+	return statements
+}
+
+func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, guessed, nil, guessedRows(1), guessedRows(2))
+		draft := draftOf(t, plan)
+		for name, identity := range draft.Identities {
+			if !slices.Equal(identity.In, []string{"members.hero"}) {
+				t.Errorf("%s are in %q", name, identity.In)
+			}
+		}
+		for table, want := range map[string][]merge.OpenColumn{
+			// No kind of finds tells those of heroes: in all of them most numbers are heroes.
+			"finds":   {{Column: "hero", Candidate: "heroes.id"}},
+			"members": {{Column: "name", Candidate: "heroes.name", As: "names", With: "hero"}},
+			"sales": {{Column: "buyer_id", Candidate: "heroes.id"},
+				{Column: "buyer_name", Candidate: "heroes.name", As: "names", With: "buyer_id"}},
+			// With so few pets the lower half of a key is all of it.
+			"eggs": {{Column: "card1", Candidate: "pets.id", When: "card0 = 9"},
+				{Column: "card1", Candidate: "pets.id", When: "card0 = 9", As: "bits 0-15", With: "card2"}},
+		} {
+			got := slices.Clone(draft.Tables[table].Undecided)
+			for i := range got {
+				got[i].Evidence = ""
+			}
+			if p := draft.Tables[table]; p.Policy != merge.Copy || !slices.Equal(got, want) {
+				t.Errorf("%s: policy %s, undecided %+v", table, p.Policy, got)
+			}
+		}
+		for _, table := range []string{"castles", "forts"} {
+			// SQLite counts every such key.
+			if p := draft.Tables[table]; target.Dialect != "sqlite" && p.Policy != merge.NotDecided {
+				t.Errorf("%s: policy %s, renumber %q: %s", table, p.Policy, p.Renumber, p.Note)
+			}
+		}
+	})
+}
+
+// A copy of a name by the wrong column would give rows the new names of others, and verify would expect that.
+func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE chars (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE mail (COUNTED, from_id BIGINT NOT NULL, to_id BIGINT NOT NULL, from_name CHAR(20) NOT NULL)"}
+		server := func(own string) []string {
+			return many(1, 40, func(n int) string {
+				return fmt.Sprintf("INSERT INTO chars (id, name) VALUES (%d, '%s%d')", n, []string{"Hero", own}[n%2], n)
+			})
+		}
+		mails := many(1, 40, func(n int) string {
+			return fmt.Sprintf("INSERT INTO mail (from_id, to_id, from_name) SELECT %d, %d, name FROM chars WHERE id = %d", n, 41-n, n)
+		})
+		rename := &merge.RenamePlan{Column: "name", Copies: []merge.NameCopy{{Table: "mail", Column: "from_name", Ref: "to_id"}}}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"chars": {Policy: merge.Rename, Renumber: merge.Apart, Rename: rename},
+			"mail":  {Policy: merge.Copy, Renumber: merge.Apart}},
+			append(server("A"), mails...), append(server("B"), mails...))
+		plan.Identities = map[string]*merge.Identity{"chars": {Key: "id", In: []string{"mail.from_id", "mail.to_id"}}}
+		refused(t, into, plan, merge.CodeNameCopy, "to_id")
+		rename.Copies[0].Ref = "from_id"
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM mail JOIN chars ON chars.id = from_id AND name = from_name"); n != 80 {
+			t.Errorf("%d of 80 mails have the name of their sender", n)
+		}
+	})
+}
+
+// Each path of a document leads to rows of its own, and so do arrays of PostgreSQL. 0 in them means none.
+func TestADraftAsksAboutEveryPathAndArray(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		ids := map[string]string{"postgres": "INTEGER[]"}[target.Dialect]
+		schema := []string{"CREATE TABLE heroes (COUNTED, tag VARCHAR(20))", "CREATE TABLE pets (COUNTED, tag VARCHAR(20))",
+			"CREATE TABLE notes (COUNTED, data VARCHAR(90) NOT NULL, ids " + cmp.Or(ids, "VARCHAR(40)") + " NOT NULL)"}
+		server := func(s int) (all []string) {
+			for n := 1; n <= 120; n++ {
+				list := fmt.Sprintf("0,%d,%d", 5000+n, 5000+n%60+1)
+				if ids != "" {
+					list = "{" + list + "}"
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 's%d-%d')", 5000+n, s, n),
+					fmt.Sprintf("INSERT INTO pets VALUES (%d, 's%d-%d')", 900+n, s, n),
+					fmt.Sprintf(`INSERT INTO notes (data, ids) VALUES ('{"by":%d,"of":%d,"pet":%d,"more":0}', '%s')`,
+						5000+n, 5000+n*7%120+1, (900+n)*min(n%9, 1), list))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server(1), server(2))
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range draft.Tables["notes"].Undecided {
+			entry := "notes." + o.Column + " " + o.As
+			got = append(got, o.Candidate+" "+entry)
+			parent := strings.TrimSuffix(o.Candidate, ".id")
+			if draft.Identities[parent] == nil {
+				draft.Identities[parent] = &merge.Identity{Key: "id"}
+			}
+			draft.Identities[parent].In = append(draft.Identities[parent].In, entry)
+		}
+		list := "list " + map[bool]string{true: "array", false: ","}[ids != ""]
+		want := []string{"heroes.id notes.data path $.by", "heroes.id notes.data path $.of", "heroes.id notes.ids " + list,
+			"pets.id notes.data path $.pet"}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Fatalf("it asks about %q", got)
+		}
+		draft.Tables["notes"].Undecided = nil
+		run(t, opened(t, draft, merge.WithLock(lock)))
+		hero, pet := into.number(t, "SELECT MIN(id) FROM heroes"), into.number(t, "SELECT MIN(id) FROM pets")
+		first := fmt.Sprintf(`{"by":%d,"of":%d,"pet":%d,"more":0}`, hero, hero+7, pet)
+		if n := into.number(t, "SELECT COUNT(*) FROM notes WHERE data = '"+first+"'"); n != 1 {
+			t.Errorf("%d notes are %s", n, first)
+		}
+	})
+}
+
+// Rows that belong to those that become one cannot become one by that key, so nobody is told to let them.
+func TestRemediesDoNotLeadInACircle(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(9) NOT NULL)",
+			"CREATE TABLE scores (hero INTEGER NOT NULL PRIMARY KEY, n INTEGER)"}
+		rows := []string{"INSERT INTO heroes VALUES (1, 'a')", "INSERT INTO scores VALUES (1, 5)"}
+		scores := &merge.TablePlan{Policy: merge.Copy}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.KeepFirst, Key: []string{"name"}, Renumber: merge.Behind}, "scores": scores}, rows, rows)
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"scores.hero"}}}
+		refused(t, into, plan, merge.CodePrimaryKey, "scores")
+		_, found := problems(t, open(t, plan))
+		for _, p := range found[merge.CodePrimaryKey] {
+			if strings.Contains(p.Remedy, "keep_first") || strings.Contains(p.Remedy, "renumber") {
+				t.Errorf("it advises what it refuses: %s", p.Remedy)
+			}
+		}
+		scores.Policy, scores.Key = merge.KeepFirst, []string{"hero"}
+		refused(t, into, plan, merge.CodePlan, "by themselves")
+		scores.Policy, scores.Key = merge.Rebuild, nil
+		run(t, open(t, plan))
+	})
+}
+
+// Small numbers are keys of every table that counts from 1, and one line says so of a column.
+func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, level INTEGER)", "CREATE TABLE pets (COUNTED, level INTEGER)"}
+		rows := many(1, 60, func(n int) string {
+			return fmt.Sprintf("INSERT INTO %s (level) VALUES (%d)", []string{"heroes", "pets"}[n%2], n%20+1)
+		})
+		_, _, plan := small(t, target, schema, nil, rows, rows)
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := opened(t, draft, merge.WithLock(lock))
+		run(t, m)
+		report, err := m.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]int{}
+		for _, c := range report.Checks {
+			if c.What == "apart" && strings.Contains(c.Detail, "leads to no row now") {
+				said[c.Table]++
+			}
+		}
+		if len(said) != 2 || said["heroes"] != 1 || said["pets"] != 1 {
+			t.Errorf("it says of %v that they lead nowhere", said)
+		}
+	})
+}
