@@ -75,16 +75,13 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 		return err
 	}
 	q.once = !q.askWhole()
-	found, err := q.slices(into.Type())
+	found, err := q.rows(into.Type())
 	if err != nil {
 		return err
 	}
 	rows := make(map[int64]reflect.Value, len(ids))
-	for _, some := range found {
-		for i := range some.Len() {
-			row := some.Index(i)
-			rows[m.IDOf(ctx, reflect.Indirect(row))] = row
-		}
+	for _, of := range found {
+		rows[of.id] = of.row
 	}
 	return arrange(into, m, ids, rows)
 }
@@ -262,19 +259,21 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err != nil {
 		return err
 	}
-	found, err := q.slices(into.Type())
+	rows, err := q.rows(into.Type())
 	if err != nil {
 		return err
 	}
-	rows := p.merge(ctx, m, found)
+	rows = p.cut(rows)
 	more, err := r.moreRows(ctx, m, p, rows, into.Type())
 	if err != nil {
 		return err
 	}
-	if len(more) > 0 {
-		rows = p.merge(ctx, m, append(found, more...))
+	rows = p.cut(append(rows, more...))
+	all := reflect.MakeSlice(into.Type(), len(rows), len(rows))
+	for i := range rows {
+		all.Index(i).Set(rows[i].row)
 	}
-	into.Set(rows.asSlice(into.Type()))
+	into.Set(all)
 	return nil
 }
 
@@ -306,8 +305,8 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*sha
 
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
 func (r *Router) moreRows(
-	ctx context.Context, m *shardmap.Model, p Page, rows pageRows, slice reflect.Type,
-) ([]reflect.Value, error) {
+	ctx context.Context, m *shardmap.Model, p Page, rows []foundRow, slice reflect.Type,
+) ([]foundRow, error) {
 	share := p.shareOf(r.Topology, m)
 	if p.Unlimited || share == p.Limit {
 		return nil, nil
@@ -331,11 +330,11 @@ func (r *Router) moreRows(
 	if err != nil {
 		return nil, err
 	}
-	return q.slices(slice)
+	return q.rows(slice)
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
-func (p Page) after(last int64, rows pageRows) Page {
+func (p Page) after(last int64, rows []foundRow) Page {
 	begin, end := &p.Above, &p.Below
 	if p.Descending {
 		begin, end = end, begin
@@ -366,43 +365,24 @@ func (p Page) direction(limit int) (text string) {
 	return text
 }
 
-// pageRows are the rows of a page in its order.
-type pageRows []pageRow
-
-type pageRow struct {
+// foundRow is a row that was read, with its ID.
+type foundRow struct {
 	id  int64
 	row reflect.Value
 }
 
-// asSlice returns the rows as a slice of a type.
-func (rows pageRows) asSlice(t reflect.Type) reflect.Value {
-	all := reflect.MakeSlice(t, len(rows), len(rows))
-	for i := range rows {
-		all.Index(i).Set(rows[i].row)
-	}
-	return all
-}
-
-// merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p Page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
-	var all pageRows
-	for _, some := range found {
-		all = slices.Grow(all, some.Len())
-		for i := range some.Len() {
-			row := some.Index(i)
-			all = append(all, pageRow{m.IDOf(ctx, reflect.Indirect(row)), row})
-		}
-	}
-	slices.SortFunc(all, func(a, b pageRow) int {
+// cut sorts rows by their IDs and cuts them off at the limit.
+func (p Page) cut(rows []foundRow) []foundRow {
+	slices.SortFunc(rows, func(a, b foundRow) int {
 		if p.Descending {
 			a, b = b, a
 		}
 		return cmp.Compare(a.id, b.id)
 	})
 	if !p.Unlimited {
-		all = all[:min(len(all), p.Limit)]
+		rows = rows[:min(len(rows), p.Limit)]
 	}
-	return all
+	return rows
 }
 
 // maxTablesPerStatement bounds the tables that one statement reads. SQLite allows 500.
@@ -511,15 +491,30 @@ func (r *Router) newQuery(
 	return q, nil
 }
 
-// slices reads the rows of each part into a slice of the given type.
-func (q *shardQuery) slices(slice reflect.Type) ([]reflect.Value, error) {
+// rows reads the rows of all parts, as elements of slices of the given type.
+func (q *shardQuery) rows(slice reflect.Type) (all []foundRow, err error) {
 	found := make([]reflect.Value, len(q.parts))
-	err := q.run(func(i int, tx *gorm.DB) error {
+	err = q.run(func(i int, tx *gorm.DB) error {
 		some := reflect.New(slice)
 		found[i] = some.Elem()
 		return tx.Find(some.Interface()).Error
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	for _, some := range found {
+		all = slices.Grow(all, some.Len())
+		for i := range some.Len() {
+			row := some.Index(i)
+			id := q.m.IDOf(q.ctx, reflect.Indirect(row))
+			if id == 0 {
+				return nil, fmt.Errorf("%w: Scopes with Select or Omit left out the key %s of %s, by which rows of "+
+					"several shards are put in order", gorm.ErrInvalidValue, q.m.Key.Name, q.m.Base.Name)
+			}
+			all = append(all, foundRow{id, row})
+		}
+	}
+	return all, nil
 }
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
@@ -634,8 +629,12 @@ func checkScopes(stmt *gorm.Statement) error {
 			what = of[1]
 		}
 	}
-	if stmt.Distinct {
+	from, _ := stmt.Clauses["FROM"].Expression.(clause.From)
+	switch {
+	case stmt.Distinct:
 		what = "Distinct"
+	case stmt.TableExpr != nil && len(stmt.TableExpr.Vars) == 0, len(from.Tables) > 0, stmt.SQL.Len() > 0:
+		what = "Table, From or Raw" // Each shard would answer for the same table.
 	}
 	if what == "" {
 		return nil
