@@ -123,6 +123,9 @@ func (g migrator) parse(stmt *gorm.Statement, model any, table string, e shardma
 // indexName finds the names that the tag of a field gives to indexes.
 var indexName = regexp.MustCompile(`(?i)((?:^|;)\s*(?:unique)?index\s*:)\s*([^;,]*[^;,\s])\s*`)
 
+// checkName finds the name that a tag gives to a constraint. Without one, a comma may be one of the condition.
+var checkName = regexp.MustCompile(`^\s*([\w-]+)\s*,`)
+
 // nameShard adds the number of the shard to the names of indexes and checks that the tags of a model
 // give. It changes the tags of this schema, because GORM reads the names of indexes from them each time.
 func nameShard(s *schema.Schema, e shardmap.Entry) {
@@ -133,9 +136,7 @@ func nameShard(s *schema.Schema, e shardmap.Entry) {
 			tag += " " + fill.TagName + ":" + strconv.Quote(own)
 		}
 		field.Tag = reflect.StructTag(tag)
-		if name, condition, found := strings.Cut(field.TagSettings["CHECK"], ","); found {
-			field.TagSettings["CHECK"] = strings.TrimSpace(name) + number + "," + condition
-		}
+		field.TagSettings["CHECK"] = checkName.ReplaceAllString(field.TagSettings["CHECK"], "${1}"+number+",")
 	}
 }
 
