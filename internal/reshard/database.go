@@ -106,7 +106,8 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	if d.Kind == dialect.PostgreSQL && d.apart {
 		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
 		err = run(ctx, tx, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
-			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'")
+			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
+			"SET LOCAL bytea_output = hex")
 	}
 	if err == nil {
 		err = do(tx)
