@@ -306,6 +306,32 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 	return nil
 }
 
+// continueSequences lets columns of new tables that PostgreSQL counts go on behind those of the old ones.
+func continueSequences(ctx context.Context, m *machine, h held) error {
+	const sequences = "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)::regclass) " +
+		"FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+	for _, old := range tablesOf(m.old) {
+		last, err := texts(ctx, h.reader(old.side.d), sequences, old.quoted())
+		if err != nil {
+			return err
+		}
+		for _, s := range m.fresh {
+			for _, column := range last {
+				if column[1] == "" {
+					continue
+				}
+				_, err := number(ctx, h.reader(s.d), "SELECT setval(s, greatest(pg_sequence_last_value(s), $3::bigint)) "+
+					"FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS s) AS fresh",
+					s.tables[old.n].quoted(), column[0], column[1])
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old
 // ones.
 func validateForeignKeys(ctx context.Context, m *machine) error {

@@ -116,7 +116,11 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		if err := addForeignKeys(ctx, m.machine, h); err != nil {
+		err := addForeignKeys(ctx, m.machine, h)
+		if err == nil {
+			err = continueSequences(ctx, m.machine, h)
+		}
+		if err != nil {
 			return err
 		}
 	}
