@@ -186,7 +186,7 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 		return nil
 	}
 	d := t.side.d
-	_, only := splitName(name)
+	_, only := dialect.Split(name)
 	statements := []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
 	if d.Kind == dialect.MySQL {
 		// MariaDB does not let RENAME TABLE under a lock. With the checks, a foreign key follows the table.

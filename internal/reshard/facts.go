@@ -71,7 +71,7 @@ func factsOf(ctx context.Context, t *table) (facts []string, err error) {
 		return factsOfMySQL(rows[0][1]), nil
 	}
 	for _, query := range factQueries(d.Kind) {
-		rows, err := d.catalog(ctx, d.pool, t.now, map[dialect.Kind]string{d.Kind: query})
+		rows, err := d.catalog(ctx, d.pool, t.now, query)
 		if err != nil {
 			return nil, err
 		}

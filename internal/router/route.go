@@ -338,7 +338,7 @@ func (g *shardGuard) explainName(db *gorm.DB) {
 	}
 	text := db.Error.Error()
 	for _, table := range []string{c.ByType[stmt.Schema.ModelType].Base.Table, stmt.Schema.Table} {
-		name := table[strings.LastIndexByte(table, '.')+1:]
+		_, name := dialect.Split(table)
 		for _, complaint := range []string{
 			"no such column: " + name + ".", "Unknown column '" + name + ".",
 			"FROM-clause entry for table \"" + name + "\"",

@@ -293,8 +293,8 @@ func ReadAll(
 ) error {
 	table := InternalTable(db, name)
 	tx := plain(ctx, db)
-	if !tx.Migrator().HasTable(table) {
-		return Ping(ctx, db) // GORM also answers no if it cannot ask.
+	if there, err := HasTable(ctx, tx, table); err != nil || !there {
+		return err
 	}
 	return scope(tx.Table(table)).Find(into).Error
 }

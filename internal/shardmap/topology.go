@@ -281,17 +281,6 @@ func (t *Topology) ShardOf(id int64) int {
 	return int(t.index[id&t.Mask%int64(len(t.index))])
 }
 
-// Numbers returns the numbers by which applications know the shards of some groups.
-func (t *Topology) Numbers(groups [][]int) [][]int {
-	numbers := make([][]int, len(groups))
-	for i, shards := range groups {
-		for _, shard := range shards {
-			numbers[i] = append(numbers[i], t.entries[shard].Residue)
-		}
-	}
-	return numbers
-}
-
 // CheckID returns an error for a number that cannot be an ID of the layout.
 func (t *Topology) CheckID(id int64) error {
 	if id <= 0 {
