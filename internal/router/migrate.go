@@ -445,17 +445,16 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 			if m.Broadcast || at != database {
 				continue
 			}
-			e := g.cluster.Entry(shard)
-			table := g.cluster.TablesOf(m, e)[0]
-			if err := g.refuseStrangersOf(ctx, e, table); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
+			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", m.Table(shard), database, err)
 			}
 		}
 	}
 	return nil
 }
 
-func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, table shardmap.Table) error {
+func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, m *shardmap.Model) error {
+	table := g.cluster.TablesOf(m, e)[0]
 	check := table.Checks[0] // that of the key
 	l, err := g.lacking(ctx, e, table)
 	if err != nil || !l.rows || !slices.Contains(l.checks, check) {
