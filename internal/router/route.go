@@ -432,7 +432,7 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", err, failure)
 		}
-		if !changed && try > 1 {
+		if !changed && (try > 1 || a.given) { // A text may be several statements, of which some have run.
 			return failure
 		}
 		db.Error = nil
