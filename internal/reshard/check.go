@@ -3,7 +3,9 @@ package reshard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorm.io/gorm"
@@ -306,23 +308,31 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 	return nil
 }
 
-// continueSequences lets columns of new tables that PostgreSQL counts go on behind those of the old ones.
-func continueSequences(ctx context.Context, m *machine, h held) error {
-	const sequences = "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)::regclass) " +
-		"FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
-	for _, old := range tablesOf(m.old) {
-		last, err := texts(ctx, h.reader(old.side.d), sequences, old.quoted())
-		if err != nil {
-			return err
+// continueNumbers lets the columns that the database counts go on in the new tables behind those of the old
+// ones, whose last rows may be gone.
+func continueNumbers(ctx context.Context, m *machine, h held) error {
+	for n := range m.old[0].tables {
+		next := map[string]int64{} // by column, of which MySQL has one
+		for _, s := range m.old {
+			rows, err := countersOf(ctx, h.reader(s.d), s.tables[n])
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				count, _ := strconv.ParseInt(row[1], 10, 64) // It is empty if nothing was counted.
+				next[row[0]] = max(next[row[0]], count)
+			}
 		}
+		maps.DeleteFunc(next, func(_ string, count int64) bool { return count == 0 })
 		for _, s := range m.fresh {
-			for _, column := range last {
-				if column[1] == "" {
-					continue
+			for column, count := range next {
+				var err error
+				if fresh := s.tables[n].quoted(); s.d.Kind == dialect.MySQL {
+					err = run(ctx, h.reader(s.d), fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", fresh, count))
+				} else {
+					_, err = number(ctx, h.reader(s.d), "SELECT setval(pg_get_serial_sequence($1, $2)::regclass, $3)",
+						fresh, column, count)
 				}
-				_, err := number(ctx, h.reader(s.d), "SELECT setval(s, greatest($3::bigint, "+
-					"pg_sequence_last_value(s))) FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS s) AS fresh",
-					s.tables[old.n].quoted(), column[0], column[1])
 				if err != nil {
 					return err
 				}
@@ -330,6 +340,23 @@ func continueSequences(ctx context.Context, m *machine, h held) error {
 		}
 	}
 	return nil
+}
+
+// countersOf returns the columns of a table that the database counts, and how far it has come. SQLite counts
+// keys only.
+func countersOf(ctx context.Context, q gorm.ConnPool, t *table) (rows [][]string, err error) {
+	switch t.side.d.Kind {
+	case dialect.PostgreSQL:
+		rows, err = texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
+			"::regclass) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
+			t.quoted())
+	case dialect.MySQL:
+		rows, err = texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
+		for _, row := range rows {
+			row[0], row[1] = "", strings.TrimPrefix(autoIncrement.FindString(row[1]), " AUTO_INCREMENT=")
+		}
+	}
+	return rows, err
 }
 
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old

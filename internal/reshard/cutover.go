@@ -116,13 +116,12 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	if m.home.Kind == dialect.PostgreSQL {
-		err := addForeignKeys(ctx, m.machine, h)
-		if err == nil {
-			err = continueSequences(ctx, m.machine, h)
-		}
-		if err != nil {
+		if err := addForeignKeys(ctx, m.machine, h); err != nil {
 			return err
 		}
+	}
+	if err := continueNumbers(ctx, m.machine, h); err != nil {
+		return err
 	}
 	return m.testify(ctx, h)
 }

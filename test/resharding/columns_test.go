@@ -110,7 +110,11 @@ type counted struct {
 // The database goes on counting where it was, so it gives no number of a table twice, even if the last rows are gone.
 func TestNumbersOfTheDatabaseGoOn(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite counts keys only")
+		}
+		target = mayMakeTriggers(target)
 		dbs := []*gorm.DB{target.Open(t, nil), target.Open(t, nil)}
 		plugin := leased(t, dbs[0])
 		must(t, dbs[1].Use(plugin), "Use")
@@ -125,6 +129,7 @@ func TestNumbersOfTheDatabaseGoOn(t *testing.T) {
 			t.Helper()
 			rows := make([]counted, 8)
 			must(t, r.Create(t.Context(), rows), "Create")
+			must(t, r.Latest(t.Context(), &rows, len(rows)), "Latest") // because not every database returns numbers
 			for _, row := range rows {
 				if row.Number <= above {
 					t.Errorf("a new row has the number %d, and %d were given before", row.Number, above)
