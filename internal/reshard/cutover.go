@@ -20,7 +20,7 @@ type cutter struct{ *machine }
 // cutover makes the new tables the valid ones, or leaves everything as it was. It returns for how long nobody
 // could write.
 func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
-	begun, err := m.locate(ctx)
+	begun, err := m.locate(ctx, held{})
 	if err == nil && !begun {
 		err = check(ctx, m.machine) // Copying may have taken hours.
 	}
@@ -202,7 +202,7 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
 func (m cutter) retreat(ctx context.Context) error {
 	err := m.fenced(ctx, func(h held) error {
-		if _, err := m.locate(ctx); err != nil {
+		if _, err := m.locate(ctx, h); err != nil {
 			return err
 		}
 		for _, t := range tablesOf(m.old) {
