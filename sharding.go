@@ -121,8 +121,9 @@ func (r *Router) Shards() int { return r.r.Known().ShardCount }
 //	open := router.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where("state = ?", "open") })
 //	err := open.Latest(ctx, &orders, 50)
 //
-// Functions that set Group, Having, Distinct, Order, Limit or Offset are refused with gorm.ErrInvalidValue,
-// because each shard would apply those to its own rows. Handles of [Router.DB] are not affected.
+// Functions that set Group, Having, Distinct, Order, Limit, Offset, Raw or the name of a table are refused
+// with gorm.ErrInvalidValue, because each shard would answer for itself, and so are those that leave out the
+// key of the rows to read by Select or Omit. Handles of [Router.DB] are not affected.
 func (r *Router) Scopes(fns ...func(*gorm.DB) *gorm.DB) *Router {
 	return &Router{r.r.Scopes(fns...)}
 }

@@ -4,6 +4,8 @@
 package dialect
 
 import (
+	"fmt"
+	"hash/fnv"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,6 +51,27 @@ func (k Kind) QuoteParts(parts []string) string {
 		quoted[i] = k.Quote(part)
 	}
 	return strings.Join(quoted, ".")
+}
+
+// Split separates the schema of a table, if the name has one, from its name.
+func Split(table string) (schema, name string) {
+	dot := strings.LastIndexByte(table, '.')
+	return table[:max(dot, 0)], table[dot+1:]
+}
+
+// MaxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
+const MaxName = 63
+
+// Abridged returns a name that stands for the whole one. If it differs from that, or is too long, it ends
+// with a digest of the whole.
+func Abridged(name, whole string, longest int) string {
+	if name == whole && len(name) <= longest {
+		return name
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(whole))
+	end := fmt.Sprintf("_%08x", sum.Sum32())
+	return name[:min(len(name), longest-len(end))] + end
 }
 
 // Parts returns the parts of the name with which an SQL text begins, such as a schema and a table, without
@@ -279,16 +302,34 @@ func Rowid(kind, ddl string) string {
 	return "its rowid"
 }
 
+// InSchema is the condition of MySQL and MariaDB for the schema of a name.
+const InSchema = " = COALESCE(NULLIF(?, ''), DATABASE())"
+
+// About returns a query that asks the catalog about a table, with its arguments. PostgreSQL is given the
+// quoted name. The others are given the name, MySQL the schema after it, and SQLite the schema in place of
+// "main".
+func (k Kind) About(table, query string) (string, []any) {
+	schema, name := Split(table)
+	switch {
+	case k == PostgreSQL:
+		return query, []any{k.Quoted(table)}
+	case k == MySQL:
+		return query, []any{name, schema}
+	case schema != "":
+		query = strings.ReplaceAll(query, "main", schema)
+	}
+	return query, []any{name}
+}
+
 // Bytes returns a query, with its arguments, for the bytes of a table and its indexes, as the catalog
-// estimates them. SQLite keeps no sizes of tables, so there they are those of the file. On PostgreSQL the
-// quoted name counts, on MySQL the schema, which may be empty, and the table.
-func (d Dialect) Bytes(quoted, schema, table string) (query string, args []any) {
-	switch d.Kind {
+// estimates them. SQLite keeps no sizes of tables, so there they are those of the file.
+func (k Kind) Bytes(table string) (query string, args []any) {
+	switch k {
 	case PostgreSQL:
-		return "SELECT pg_total_relation_size(to_regclass($1))", []any{quoted}
+		return k.About(table, "SELECT pg_total_relation_size(to_regclass($1))")
 	case MySQL:
-		return "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = " +
-			"COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?", []any{schema, table}
+		return k.About(table, "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES "+
+			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+InSchema)
 	}
 	return "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", nil
 }

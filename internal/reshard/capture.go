@@ -47,7 +47,7 @@ func triggersFor(t *table) []trigger {
 // onTable is the name of a table where a trigger says what it is of. SQLite wants it without the schema, and
 // so in the bodies of triggers.
 func onTable(d *database, table string) string {
-	if _, name := splitName(table); d.Embedded {
+	if _, name := dialect.Split(table); d.Embedded {
 		return name
 	}
 	return table

@@ -3,7 +3,9 @@ package reshard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorm.io/gorm"
@@ -61,8 +63,7 @@ func checkColocated(ctx context.Context, m *machine) error {
 // bytesOf estimates how many bytes the copies of all rows take.
 func bytesOf(ctx context.Context, m *machine) (bytes int64, err error) {
 	for _, t := range tablesOf(m.old) {
-		schema, name := splitName(t.now)
-		query, args := t.side.d.Bytes(t.quoted(), schema, name)
+		query, args := t.side.d.Bytes(t.now)
 		n, err := number(ctx, t.side.d.pool, query, args...)
 		if err != nil {
 			return 0, fmt.Errorf("the size of %s: %w", t.now, err)
@@ -100,7 +101,7 @@ func obstacles(ctx context.Context, t *table) (found []string, err error) {
 		}
 	}
 	for _, one := range obstacleQueries(d.Kind) {
-		rows, err := d.catalog(ctx, d.pool, t.now, map[dialect.Kind]string{d.Kind: one[1]})
+		rows, err := d.catalog(ctx, d.pool, t.now, one[1])
 		if err != nil {
 			return nil, err
 		}
@@ -150,21 +151,22 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 	case dialect.MySQL:
 		return [][2]string{
 			{dropFirst, "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME FROM " +
-				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" + inSchema},
+				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" +
+				dialect.InSchema},
 			{notTaken, "SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', " +
 				"COALESCE(ENGINE, '')), '' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-				inSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
+				dialect.InSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
 				"OR CREATE_OPTIONS LIKE '%partitioned%')"},
 			{notTaken, "SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '' " +
-				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema},
+				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema},
 			{cascades, "SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '' FROM " +
-				"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA" + inSchema +
-				" AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') " +
+				"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA" +
+				dialect.InSchema + " AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') " +
 				"OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))"},
 			{dropFirst, "SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
 				"IF(TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA, TABLE_NAME, '') FROM " +
 				"information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA" +
-				inSchema},
+				dialect.InSchema},
 			// A definition names the database of each table, and the views of other databases may have tables of
 			// this name.
 			{dropFirst, "SELECT CONCAT('the view ', TABLE_NAME), '' FROM information_schema.VIEWS JOIN " +
@@ -218,8 +220,8 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
 		dialect.MySQL: "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON %s TO ', GRANTEE, " +
 			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
-			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + inSchema,
-	})
+			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
+	}[d.Kind])
 	for _, row := range rows {
 		statements = append(statements, strings.ReplaceAll(row[0], "%s", fresh.quoted()))
 	}
@@ -241,7 +243,7 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 		return statements, err
 	}
 	for i, key := range keys {
-		_, only := splitName(fresh.Name)
+		_, only := dialect.Split(fresh.Name)
 		statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
 			d.Quote(shorten(only, fmt.Sprintf("_fk%d", i)))+" "+key[1])
 	}
@@ -268,10 +270,10 @@ func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]
 			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
 			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
 			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
-			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" + inSchema +
-			" AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
+			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" +
+			dialect.InSchema + " AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
 			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
-	})
+	}[d.Kind])
 	for _, row := range rows {
 		target := row[2] + d.Quote(row[3])
 		if other := renamed[strings.ToLower(target)]; other != "" {
@@ -304,6 +306,57 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 		}
 	}
 	return nil
+}
+
+// continueNumbers lets the columns that the database counts go on in the new tables behind those of the old
+// ones, whose last rows may be gone.
+func continueNumbers(ctx context.Context, m *machine, h held) error {
+	for n := range m.old[0].tables {
+		next := map[string]int64{} // by column, of which MySQL has one
+		for _, s := range m.old {
+			rows, err := countersOf(ctx, h.reader(s.d), s.tables[n])
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				count, _ := strconv.ParseInt(row[1], 10, 64) // It is empty if nothing was counted.
+				next[row[0]] = max(next[row[0]], count)
+			}
+		}
+		maps.DeleteFunc(next, func(_ string, count int64) bool { return count == 0 })
+		for _, s := range m.fresh {
+			for column, count := range next {
+				var err error
+				if fresh := s.tables[n].quoted(); s.d.Kind == dialect.MySQL {
+					err = run(ctx, h.reader(s.d), fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", fresh, count))
+				} else {
+					_, err = number(ctx, h.reader(s.d), "SELECT setval(pg_get_serial_sequence($1, $2)::regclass, $3)",
+						fresh, column, count)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// countersOf returns the columns of a table that the database counts, and how far it has come. SQLite counts
+// keys only.
+func countersOf(ctx context.Context, q gorm.ConnPool, t *table) (rows [][]string, err error) {
+	switch t.side.d.Kind {
+	case dialect.PostgreSQL:
+		rows, err = texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
+			"::regclass) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
+			t.quoted())
+	case dialect.MySQL:
+		rows, err = texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
+		for _, row := range rows {
+			row[0], row[1] = "", strings.TrimPrefix(autoIncrement.FindString(row[1]), " AUTO_INCREMENT=")
+		}
+	}
+	return rows, err
 }
 
 // validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old

@@ -20,7 +20,7 @@ type cutter struct{ *machine }
 // cutover makes the new tables the valid ones, or leaves everything as it was. It returns for how long nobody
 // could write.
 func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
-	begun, err := m.locate(ctx)
+	begun, err := m.locate(ctx, held{})
 	if err == nil && !begun {
 		err = check(ctx, m.machine) // Copying may have taken hours.
 	}
@@ -120,6 +120,9 @@ func (m cutter) settle(ctx context.Context, h held) error {
 			return err
 		}
 	}
+	if err := continueNumbers(ctx, m.machine, h); err != nil {
+		return err
+	}
 	return m.testify(ctx, h)
 }
 
@@ -182,7 +185,7 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 		return nil
 	}
 	d := t.side.d
-	_, only := splitName(name)
+	_, only := dialect.Split(name)
 	statements := []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
 	if d.Kind == dialect.MySQL {
 		// MariaDB does not let RENAME TABLE under a lock. With the checks, a foreign key follows the table.
@@ -199,7 +202,7 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 // retreat gives the old tables their names back, and opens their entries. These are still valid.
 func (m cutter) retreat(ctx context.Context) error {
 	err := m.fenced(ctx, func(h held) error {
-		if _, err := m.locate(ctx); err != nil {
+		if _, err := m.locate(ctx, h); err != nil {
 			return err
 		}
 		for _, t := range tablesOf(m.old) {

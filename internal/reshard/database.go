@@ -2,10 +2,8 @@ package reshard
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -106,7 +104,8 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	if d.Kind == dialect.PostgreSQL && d.apart {
 		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
 		err = run(ctx, tx, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
-			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'")
+			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
+			"SET LOCAL bytea_output = hex")
 	}
 	if err == nil {
 		err = do(tx)
@@ -201,39 +200,23 @@ func each(
 	return dialect.EachRow(rows, err, read)
 }
 
-// splitName separates the schema of a table from its name.
-func splitName(table string) (space, name string) {
-	if space, name, qualified := strings.Cut(table, "."); qualified {
-		return space, name
-	}
-	return "", table
-}
-
 // beside returns the name of another table in the schema of a table.
 func beside(table, name string) string {
-	if space, _ := splitName(table); space != "" {
+	if space, _ := dialect.Split(table); space != "" {
 		return space + "." + name
 	}
 	return name
 }
 
-// maxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
-const maxName = 63
-
 // awayName is what an old table is called after the cutover.
 func awayName(table string) string {
-	_, name := splitName(table)
+	_, name := dialect.Split(table)
 	return beside(table, shorten(name, "_away"))
 }
 
-// shorten puts an end behind a name. If that is too long, the middle makes way for a digest of the whole.
+// shorten puts an end behind a name.
 func shorten(name, end string) string {
-	if len(name)+len(end) <= maxName {
-		return name + end
-	}
-	sum := sha256.Sum256([]byte(name))
-	end = "_" + hex.EncodeToString(sum[:4]) + end
-	return name[:maxName-len(end)] + end
+	return dialect.Abridged(name, name, dialect.MaxName-len(end)) + end
 }
 
 // list writes numbers as SQL.
@@ -248,24 +231,9 @@ func list(keys []int64) string {
 	return b.String()
 }
 
-// inSchema is the condition of MySQL and MariaDB for the schema of a name.
-const inSchema = " = COALESCE(NULLIF(?, ''), DATABASE())"
-
-// catalog asks the catalog about a table, by the query of the dialect. PostgreSQL is given the quoted name.
-// The others are given the name, MySQL the schema after it, and SQLite the schema in place of "main".
-func (d *database) catalog(
-	ctx context.Context, q gorm.ConnPool, table string, queries map[dialect.Kind]string,
-) ([][]string, error) {
-	space, name := splitName(table)
-	query, args := queries[d.Kind], []any{name}
-	switch {
-	case d.Kind == dialect.PostgreSQL:
-		args = []any{d.Quoted(table)}
-	case d.Kind == dialect.MySQL:
-		args = append(args, space)
-	case space != "":
-		query = strings.ReplaceAll(query, "main", space)
-	}
+// catalog asks the catalog about a table, by a query as for [dialect.Kind.About].
+func (d *database) catalog(ctx context.Context, q gorm.ConnPool, table, query string) ([][]string, error) {
+	query, args := d.About(table, query)
 	return texts(ctx, q, query, args...)
 }
 
@@ -274,9 +242,9 @@ func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (b
 	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
 		dialect.PostgreSQL: "SELECT relname FROM pg_class WHERE oid = to_regclass($1)",
 		dialect.MySQL: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-			inSchema,
+			dialect.InSchema,
 		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
-	})
+	}[d.Kind])
 	return len(rows) > 0, err
 }
 
@@ -285,10 +253,10 @@ func (d *database) triggersOn(ctx context.Context, table string) (names []string
 	rows, err := d.catalog(ctx, d.pool, table, map[dialect.Kind]string{
 		dialect.PostgreSQL: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal",
 		dialect.MySQL: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
-			"EVENT_OBJECT_SCHEMA" + inSchema,
+			"EVENT_OBJECT_SCHEMA" + dialect.InSchema,
 		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'trigger' AND tbl_name = ? " +
 			"COLLATE NOCASE",
-	})
+	}[d.Kind])
 	for _, row := range rows {
 		names = append(names, row[0])
 	}
@@ -312,9 +280,10 @@ func (d *database) columnsOf(
 		dialect.PostgreSQL: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
 			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
 		dialect.MySQL: "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
-			"TABLE_SCHEMA" + inSchema + " AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
+			"TABLE_SCHEMA" + dialect.InSchema +
+			" AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
 		dialect.SQLite: "SELECT name, '' FROM pragma_table_xinfo(?, 'main') WHERE hidden = 0",
-	})
+	}[d.Kind])
 	for _, row := range rows {
 		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}

@@ -71,7 +71,7 @@ func factsOf(ctx context.Context, t *table) (facts []string, err error) {
 		return factsOfMySQL(rows[0][1]), nil
 	}
 	for _, query := range factQueries(d.Kind) {
-		rows, err := d.catalog(ctx, d.pool, t.now, map[dialect.Kind]string{d.Kind: query})
+		rows, err := d.catalog(ctx, d.pool, t.now, query)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func factsOf(ctx context.Context, t *table) (facts []string, err error) {
 			case len(row) == 1:
 				facts = append(facts, row[0])
 			case d.Kind == dialect.SQLite:
-				facts = append(facts, checksOfSQLite(row[1])...)
+				facts = append(facts, factsOfSQLite(row[1])...)
 			default:
 				if _, _, _, own := shardmap.ReadCheckName(row[1]); !own {
 					facts = append(facts, row[0])
@@ -143,6 +143,8 @@ var (
 	// namedCheck is a CHECK with its name, if it has one, up to its parenthesis.
 	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?" +
 		`\bCHECK\s*\(`)
+	// collated is a column with its collation.
+	collated = regexp.MustCompile("(?i)[(,]\\s*[`\"\\[]?(\\w+)[^,]*?\\bCOLLATE\\s+[`\"\\[]?(\\w+)")
 )
 
 // factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and
@@ -171,8 +173,14 @@ func factsOfMySQL(text string) (facts []string) {
 	return facts
 }
 
-// checksOfSQLite finds the CHECKs in the statement that has made a table.
-func checksOfSQLite(text string) (facts []string) {
+// factsOfSQLite finds the options, the collations and the CHECKs in the statement that has made a table.
+func factsOfSQLite(text string) (facts []string) {
+	if options := strings.TrimSpace(text[strings.LastIndexByte(text, ')')+1:]); options != "" {
+		facts = append(facts, options)
+	}
+	for _, found := range collated.FindAllStringSubmatch(text, -1) {
+		facts = append(facts, fmt.Sprintf("COLLATE %s of %s", found[2], found[1]))
+	}
 	for {
 		found := namedCheck.FindStringSubmatchIndex(text)
 		if found == nil {

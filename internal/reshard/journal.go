@@ -180,9 +180,9 @@ func (m *machine) onConnections(
 }
 
 // locate finds out what the old tables are called, and whether one of them was renamed already.
-func (m *machine) locate(ctx context.Context) (begun bool, err error) {
+func (m *machine) locate(ctx context.Context, h held) (begun bool, err error) {
 	for _, t := range tablesOf(m.old) {
-		gone, err := t.side.d.exists(ctx, t.side.d.pool, t.away)
+		gone, err := t.side.d.exists(ctx, h.reader(t.side.d), t.away)
 		if err != nil {
 			return false, err
 		}

@@ -130,7 +130,7 @@ func TestWhatWasMadeByHandIsRefusedUntilTheNewTablesHaveIt(t *testing.T) {
 			all = append(all, thing{"CREATE INDEX %s_some ON %[1]s (order_id) WHERE note IS NULL", "WHERE note IS NULL"},
 				thing{"CREATE INDEX %s_lower ON %[1]s (lower(note))", "lower(note)"},
 				thing{"CREATE INDEX %s_letters ON %[1]s (note COLLATE NOCASE)", "NOCASE"},
-				thing{"ALTER TABLE %s ADD COLUMN other text NOT NULL DEFAULT 'none' CHECK (length(other) < (40))",
+				thing{"ALTER TABLE %s ADD COLUMN other text COLLATE NOCASE NOT NULL DEFAULT 'none' CHECK (length(other) < (40))",
 					"the table items_10 has a column other"})
 		}
 		for _, one := range all {
@@ -145,7 +145,8 @@ func TestWhatWasMadeByHandIsRefusedUntilTheNewTablesHaveIt(t *testing.T) {
 			must(t, db.Exec("ALTER TABLE items_01_g1 DROP COLUMN other").Error, "another column")
 			must(t, db.Exec("ALTER TABLE items_01_g1 ADD COLUMN other text").Error, "another column")
 			_, err := w.job.Run(t.Context())
-			says(t, err, "NOT NULL of other", "DEFAULT 'none' of other", "CHECK (length(other) < (40))", "items_01_g1")
+			says(t, err, "NOT NULL of other", "DEFAULT 'none' of other", "CHECK (length(other) < (40))", "COLLATE NOCASE of other",
+				"items_01_g1")
 			must(t, db.Exec("ALTER TABLE items_01_g1 DROP COLUMN other").Error, "another column")
 			must(t, db.Exec(fmt.Sprintf(all[len(all)-1].make, "items_01_g1")).Error, "the remedy")
 		}

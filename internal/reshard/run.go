@@ -89,7 +89,7 @@ func (j *Job) Check(ctx context.Context) error {
 
 // prepare brings a job to where rows can be copied.
 func (m *machine) prepare(ctx context.Context) error {
-	begun, err := m.locate(ctx)
+	begun, err := m.locate(ctx, held{})
 	if err != nil {
 		return err
 	}

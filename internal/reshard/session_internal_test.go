@@ -30,7 +30,8 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 				var name string
 				must(t, db.Raw("SELECT current_database()").Scan(&name).Error, "the name")
 				for _, setting := range []string{"datestyle = 'SQL, " + []string{"DMY", "MDY"}[i] + "'",
-					"extra_float_digits = 0", "intervalstyle = " + []string{"sql_standard", "postgres"}[i]} {
+					"extra_float_digits = 0", "intervalstyle = " + []string{"sql_standard", "postgres"}[i],
+					"timezone = " + []string{"'Asia/Kolkata'", "UTC"}[i], "bytea_output = " + []string{"escape", "hex"}[i]} {
 					must(t, db.Exec(fmt.Sprintf("ALTER DATABASE %q SET %s", name, setting)).Error, setting)
 				}
 			}
@@ -39,10 +40,12 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		w := newWorld(t, moved, set)
 		w.fill(10)
 		columns := map[string]string{
-			"postgres": "ADD day date, ADD lasted interval, ADD rate float8", "mysql": "ADD happened timestamp NULL",
+			"postgres": "ADD day date, ADD lasted interval, ADD rate float8, ADD happened timestamptz, ADD raw bytea",
+			"mysql":    "ADD happened timestamp NULL",
 		}[target.Dialect]
 		must(t, plain[0].Exec("ALTER TABLE items_10 "+columns).Error, "columns")
-		values := map[string]string{"postgres": "day = '2024-06-05', lasted = '-1 days +02:03', rate = 0.1::float8 + 0.2",
+		values := map[string]string{"postgres": "day = '2024-06-05', lasted = '-1 days +02:03', rate = 0.1::float8 + 0.2, " +
+			"happened = '2024-10-27 02:30:00+02', raw = '\\x00ff5c'",
 			"mysql": "happened = '2024-10-27 02:30:00'"}[target.Dialect]
 		must(t, plain[0].Exec("UPDATE items_10 SET note = '😀', "+values).Error, "values")
 		w.job.reached = func(s step) {
@@ -56,8 +59,9 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
 		exact := map[string]string{
-			"postgres": "day - date '2000-01-01' || ' ' || extract(epoch FROM lasted) || ' ' || float8send(rate)::text",
-			"mysql":    "CAST(UNIX_TIMESTAMP(happened) AS CHAR)",
+			"postgres": "day - date '2000-01-01' || ' ' || extract(epoch FROM lasted) || ' ' || float8send(rate)::text || " +
+				"extract(epoch FROM happened) || encode(raw, 'hex')",
+			"mysql": "CAST(UNIX_TIMESTAMP(happened) AS CHAR)",
 		}[target.Dialect]
 		var found [2][]string
 		for i, table := range []string{"items_10_away", "items_01_g1"} {

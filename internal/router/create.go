@@ -72,11 +72,12 @@ func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error
 		}
 		t := &storeTx{batches: of}
 		txs = append(txs, t)
-		if t.err = errs.Ended(ctx); t.err == nil {
-			t.run(ctx, c, c.Databases[i])
+		err := errs.Ended(ctx)
+		if err == nil {
+			err = t.run(ctx, c, c.Databases[i])
 		}
-		if t.err != nil {
-			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", t.err)
+		if err != nil {
+			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", err)
 		}
 	}
 	return txs.commit(ctx)
@@ -86,27 +87,26 @@ func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error
 type storeTx struct {
 	batches []shardBatch
 	tx      *gorm.DB // nil if it is not open
-	err     error
 }
 
 // run begins the transaction and writes the batches. It leaves the transaction open.
-func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) {
+func (t *storeTx) run(ctx context.Context, c *cluster, db *gorm.DB) error {
 	if b, one := t.together(ctx, c, db); one {
-		if t.write(ctx, c, db, b); t.err == nil || t.tx == nil {
-			return
+		if err := t.write(ctx, c, db, b); err == nil || t.tx == nil {
+			return err
 		}
 		// By a statement for each shard, the error says which of them it is of.
 		_ = t.tx.Rollback()
-		t.tx, t.err = nil, nil
+		t.tx = nil
 	}
-	t.write(ctx, c, db, t.batches...)
+	return t.write(ctx, c, db, t.batches...)
 }
 
 // write does what run says by a statement for each of some batches.
-func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ...shardBatch) {
+func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ...shardBatch) error {
 	tx := db.Session(&gorm.Session{NewDB: true, Context: ctx}).Begin()
-	if t.err = tx.Error; t.err != nil {
-		return
+	if tx.Error != nil {
+		return tx.Error
 	}
 	t.tx = tx
 	for _, b := range batches {
@@ -115,10 +115,10 @@ func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ..
 			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
 		})
 		if err != nil {
-			t.err = fmt.Errorf("shard %d: %w", b.shard, err)
-			return
+			return fmt.Errorf("shard %d: %w", b.shard, err)
 		}
 	}
+	return nil
 }
 
 const (

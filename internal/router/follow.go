@@ -31,8 +31,8 @@ const (
 
 func newCluster(t *shardmap.Topology, of *current) *cluster {
 	c := &cluster{
-		Topology: t, schemas: schemas{t, make([]shardSchemas, t.ShardCount)}, relations: relationsOf(t),
-		handles: handles{t, of, make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount)},
+		Topology: t, current: of, schemas: schemas{t, make([]shardSchemas, t.ShardCount)},
+		relations: relationsOf(t), plugins: make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount),
 	}
 	t.Examines = migrator{c}.refuseStrangersIn
 	return c

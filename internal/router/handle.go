@@ -37,9 +37,11 @@ type route struct {
 // share one.
 type cluster struct {
 	*shardmap.Topology
-	handles
+	current   *current
 	schemas   schemas
 	relations relations
+	// plugins caches, by shard, the plugins of handles that are only for that shard.
+	plugins []atomic.Pointer[map[string]gorm.Plugin]
 	// doubted is set when a table of the map was not found, until the map has been read again.
 	doubted atomic.Bool
 }
@@ -94,48 +96,40 @@ type handleRoute struct {
 func (handleRoute) Name() string              { return handleName }
 func (handleRoute) Initialize(*gorm.DB) error { return nil }
 
-// handles makes handles whose statements carry a route.
-type handles struct {
-	*shardmap.Topology
-	current *current
-	// plugins caches, by shard, the plugins of handles that are only for that shard.
-	plugins []atomic.Pointer[map[string]gorm.Plugin]
-}
-
 // to returns the route of a shard as a whole.
-func (h *handles) to(shard int) route { return route{shard: shard, of: h.Topology} }
+func (c *cluster) to(shard int) route { return route{shard: shard, of: c.Topology} }
 
 // handle returns a handle made from a session without conditions, for any number of statements. They take
 // the route and are bound to the model, unless that is nil.
-func (h *handles) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
+func (c *cluster) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
 	// The session copies the configuration, and the statement of the one that it is made from.
-	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, h.current, to}})
+	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, c.current, to}})
 	tx.Statement.Model = model
-	tx.Plugins = h.withRoute(tx.Plugins, to)
+	tx.Plugins = c.withRoute(tx.Plugins, to)
 	return tx
 }
 
 // handleOn returns a handle for a shard.
-func (h *handles) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
-	return h.handle(ctx, h.Databases[h.Place[shard]], h.to(shard), model)
+func (c *cluster) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
+	return c.handle(ctx, c.Databases[c.Place[shard]], c.to(shard), model)
 }
 
 // withRoute returns the plugins together with a route. They do not have its ID, for all routes of a shard
 // share them.
-func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
+func (c *cluster) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
 	to.id = 0
-	simple := !to.all && to == h.to(to.shard)
+	simple := !to.all && to == c.to(to.shard)
 	if simple {
-		made := h.plugins[to.shard].Load()
+		made := c.plugins[to.shard].Load()
 		if made != nil && len(*made) == len(plugins)+1 {
 			return *made
 		}
 	}
 	more := make(map[string]gorm.Plugin, len(plugins)+1)
 	maps.Copy(more, plugins)
-	more[handleName] = handleRoute{h.current, to}
+	more[handleName] = handleRoute{c.current, to}
 	if simple {
-		h.plugins[to.shard].Store(&more)
+		c.plugins[to.shard].Store(&more)
 	}
 	return more
 }
@@ -143,24 +137,24 @@ func (h *handles) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 // routeOf returns the route of a statement. Its handle carries the route. A context alone
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
 // have to agree, because a context can come from anywhere. The route is one of the cluster's map.
-func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
-	of, inContext := h.current.routeIn(stmt.Context)
-	to, routed = h.carried(stmt)
+func (c *cluster) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
+	of, inContext := c.current.routeIn(stmt.Context)
+	to, routed = c.carried(stmt)
 	if inContext && routed {
 		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
 			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle "+
 				"a context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
 		}
-		if !of.all && of.of == h.Topology || of.locked || of.id != 0 && of.of == to.of {
+		if !of.all && of.of == c.Topology || of.locked || of.id != 0 && of.of == to.of {
 			to = of
 		}
 	} else if inContext {
 		to, routed = of, true
 	}
-	if !routed || to.all || to.of == h.Topology {
+	if !routed || to.all || to.of == c.Topology {
 		return to, routed, nil
 	}
-	to, err = h.follow(to, inTransaction(stmt))
+	to, err = c.follow(to, inTransaction(stmt))
 	return to, true, err
 }
 
@@ -168,19 +162,19 @@ func (h *handles) routeOf(stmt *gorm.Statement) (to route, routed bool, err erro
 // is now, and one for a whole shard where the tables of that have gone. A transaction that began before sees
 // the new tables as they were then, so it is refused, as is a statement that needs the pool of another
 // database.
-func (h *handles) follow(to route, inside bool) (route, error) {
+func (c *cluster) follow(to route, inside bool) (route, error) {
 	before := to.of.Entry(to.shard)
-	shard := h.ShardOf(int64(before.Residue))
+	shard := c.ShardOf(int64(before.Residue))
 	if to.id != 0 {
-		shard = h.ShardOf(to.id)
+		shard = c.ShardOf(to.id)
 	}
-	now := h.Entry(shard)
+	now := c.Entry(shard)
 	switch {
 	case now.Database != before.Database, to.id == 0 && now.Class != before.Class,
 		(to.locked || inside) && now.Generation != before.Generation:
 		return to, shardmap.Invalid(shardmap.ErrMapReplaced)
 	}
-	to.shard, to.of = shard, h.Topology
+	to.shard, to.of = shard, c.Topology
 	return to, nil
 }
 
@@ -191,9 +185,9 @@ func inTransaction(stmt *gorm.Statement) bool {
 }
 
 // carried returns the route that the handle of a statement carries.
-func (h *handles) carried(stmt *gorm.Statement) (route, bool) {
+func (c *cluster) carried(stmt *gorm.Statement) (route, bool) {
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
-	return handle.to, ok && handle.of == h.current
+	return handle.to, ok && handle.of == c.current
 }
 
 // String names the route in errors.
@@ -211,48 +205,48 @@ func (to route) String() string {
 func (to route) number() int { return to.of.Entry(to.shard).Residue }
 
 // shardOf returns the number of the shard inside this module. The number is checked first.
-func (h *handles) shardOf(id int64) (int, error) {
-	if err := h.CheckID(id); err != nil {
+func (c *cluster) shardOf(id int64) (int, error) {
+	if err := c.CheckID(id); err != nil {
 		return 0, err
 	}
-	return h.ShardOf(id), nil
+	return c.ShardOf(id), nil
 }
 
 // reach returns the shard of an ID, unless the context is that of a transaction on another one.
-func (h *handles) reach(ctx context.Context, id int64) (int, error) {
-	shard, err := h.shardOf(id)
+func (c *cluster) reach(ctx context.Context, id int64) (int, error) {
+	shard, err := c.shardOf(id)
 	if err == nil {
-		err = h.checkLocked(ctx, shard)
+		err = c.checkLocked(ctx, shard)
 	}
 	return shard, err
 }
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
-func (h *handles) checkLocked(ctx context.Context, shard int) error {
-	to, ok := h.current.routeIn(ctx)
+func (c *cluster) checkLocked(ctx context.Context, shard int) error {
+	to, ok := c.current.routeIn(ctx)
 	if !ok || !to.locked {
 		return nil
 	}
-	if to.of != h.Topology {
+	if to.of != c.Topology {
 		var err error
-		if to, err = h.follow(to, true); err != nil {
+		if to, err = c.follow(to, true); err != nil {
 			return err
 		}
 	}
 	if to.shard != shard {
 		return fmt.Errorf("%w: the transaction is on shard %d, the row on shard %d", errs.ErrCrossShard,
-			to.number(), h.Entry(shard).Residue)
+			to.number(), c.Entry(shard).Residue)
 	}
 	return nil
 }
 
 // checkUnlocked refuses a read of all shards with the context of a transaction on one of them.
-func (h *handles) checkUnlocked(ctx context.Context, m *shardmap.Model) error {
+func (c *cluster) checkUnlocked(ctx context.Context, m *shardmap.Model) error {
 	if m.Broadcast {
 		return nil
 	}
-	for shard := range min(h.ShardCount, 2) { // A transaction cannot be on both.
-		if err := h.checkLocked(ctx, shard); err != nil {
+	for shard := range min(c.ShardCount, 2) { // A transaction cannot be on both.
+		if err := c.checkLocked(ctx, shard); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) e
 		apart := table + "_unmade"
 		name := apart
 		if db.Name() != dialect.MySQL { // which takes a name without its database for one of the present database
-			name = name[strings.LastIndexByte(name, '.')+1:]
+			_, name = dialect.Split(apart)
 		}
 		err := g.execute(ctx, e.Database,
 			"ALTER TABLE "+db.Statement.Quote(table)+" RENAME TO "+db.Statement.Quote(name))
@@ -123,6 +123,9 @@ func (g migrator) parse(stmt *gorm.Statement, model any, table string, e shardma
 // indexName finds the names that the tag of a field gives to indexes.
 var indexName = regexp.MustCompile(`(?i)((?:^|;)\s*(?:unique)?index\s*:)\s*([^;,]*[^;,\s])\s*`)
 
+// checkName finds the name that a tag gives to a check. Without one, a comma may be one of the condition.
+var checkName = regexp.MustCompile(`^\s*([\w-]+)\s*,`)
+
 // nameShard adds the number of the shard to the names of indexes and checks that the tags of a model
 // give. It changes the tags of this schema, because GORM reads the names of indexes from them each time.
 func nameShard(s *schema.Schema, e shardmap.Entry) {
@@ -133,9 +136,7 @@ func nameShard(s *schema.Schema, e shardmap.Entry) {
 			tag += " " + fill.TagName + ":" + strconv.Quote(own)
 		}
 		field.Tag = reflect.StructTag(tag)
-		if name, condition, found := strings.Cut(field.TagSettings["CHECK"], ","); found {
-			field.TagSettings["CHECK"] = strings.TrimSpace(name) + number + "," + condition
-		}
+		field.TagSettings["CHECK"] = checkName.ReplaceAllString(field.TagSettings["CHECK"], "${1}"+number+",")
 	}
 }
 
@@ -216,9 +217,9 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 
 // look notes the columns of a table, and what it lacks.
 func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, e shardmap.Entry) error {
-	if !tx.Migrator().HasTable(s.table) {
+	if there, err := shardmap.HasTable(ctx, tx, s.table); err != nil || !there {
 		s.missing = append(s.missing, "the table is missing: call AutoMigrate")
-		return shardmap.Ping(ctx, tx)
+		return err
 	}
 	columns, err := tx.Migrator().ColumnTypes(s.model.Value)
 	if err != nil {
@@ -346,13 +347,8 @@ func (g migrator) lacking(
 	if len(l.checks) == 0 {
 		return l, nil
 	}
-	err = shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, table.Name), func(tx *gorm.DB) error {
-		if l.absent = !tx.Session(&gorm.Session{}).Migrator().HasTable(table.Name); l.absent {
-			return shardmap.Ping(ctx, tx)
-		}
-		return nil
-	})
-	if err != nil || l.absent {
+	found, err := shardmap.HasTable(ctx, g.session(ctx, e.Database), table.Name)
+	if l.absent = !found; err != nil || l.absent {
 		return l, err
 	}
 	l.rows, err = g.hasRows(ctx, e.Database, table.Name)
@@ -399,29 +395,14 @@ var checkInSQL = regexp.MustCompile("(?i)CONSTRAINT\\s+[`\"\\[]?(\\w+_shard_\\d+
 // them. There are none if the table does not exist.
 func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (map[string]bool, error) {
 	there := map[string]bool{}
-	space, name, qualified := strings.Cut(table, ".")
-	if !qualified {
-		space, name = "", table
-	}
-	var query string
-	var args []any
-	switch db.Name() {
-	case dialect.PostgreSQL:
-		query = "SELECT conname, convalidated FROM pg_constraint " +
-			"WHERE contype = 'c' AND conrelid = to_regclass(?)"
-		args = []any{db.Statement.Quote(table)}
-	case dialect.MySQL:
-		query = "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
-			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) " +
-			"AND TABLE_NAME = ?"
-		args = []any{space, name}
-	case dialect.SQLite:
-		query = "SELECT sql, 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-		if qualified {
-			query = strings.Replace(query, "sqlite_master", db.Statement.Quote(space)+".sqlite_master", 1)
-		}
-		args = []any{name}
-	default:
+	query, args := dialect.Kind(db.Name()).About(table, map[string]string{
+		dialect.PostgreSQL: "SELECT conname, convalidated FROM pg_constraint " +
+			"WHERE contype = 'c' AND conrelid = to_regclass($1)",
+		dialect.MySQL: "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
+			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
+		dialect.SQLite: "SELECT sql, 1 FROM `main`.sqlite_master WHERE type = 'table' AND name = ?",
+	}[db.Name()])
+	if query == "" {
 		return there, nil
 	}
 	err := g.cluster.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
@@ -464,17 +445,16 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 			if m.Broadcast || at != database {
 				continue
 			}
-			e := g.cluster.Entry(shard)
-			table := g.cluster.TablesOf(m, e)[0]
-			if err := g.refuseStrangersOf(ctx, e, table); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, database, err)
+			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", m.Table(shard), database, err)
 			}
 		}
 	}
 	return nil
 }
 
-func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, table shardmap.Table) error {
+func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, m *shardmap.Model) error {
+	table := g.cluster.TablesOf(m, e)[0]
 	check := table.Checks[0] // that of the key
 	l, err := g.lacking(ctx, e, table)
 	if err != nil || !l.rows || !slices.Contains(l.checks, check) {

@@ -56,18 +56,18 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	if m.Key == nil {
 		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.Base.Name)
 	}
-	shards, wanted, err := r.groupIDs(ctx, m, ids)
+	wanted, err := r.groupIDs(ctx, m, ids)
 	if err != nil {
 		return err
 	}
-	apart := len(shards) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
-	q, err := r.newQuery(ctx, m, partsOf(r.Topology, shards, wanted), apart,
+	apart := len(wanted) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
+	q, err := r.newQuery(ctx, m, partsOf(r.Topology, wanted), apart,
 		func(tx *gorm.DB, part *unionPart) *gorm.DB {
 			var of any = openIDs{}
 			if part == nil {
 				tx = namedColumns(tx, m)
 			} else {
-				of = part.wanted[0]
+				of = part.asked[0].ids
 			}
 			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, of}})
 		})
@@ -75,24 +75,19 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 		return err
 	}
 	q.once = !q.askWhole()
-	found, err := q.slices(into.Type())
+	found, err := q.rows(into.Type())
 	if err != nil {
 		return err
 	}
 	rows := make(map[int64]reflect.Value, len(ids))
-	for _, some := range found {
-		for i := range some.Len() {
-			row := some.Index(i)
-			rows[m.IDOf(ctx, reflect.Indirect(row))] = row
-		}
+	for _, of := range found {
+		rows[of.id] = of.row
 	}
 	return arrange(into, m, ids, rows)
 }
 
 // groupIDs groups the IDs by shard, each ID once. A shard of which many are wanted is there several times.
-func (r *Router) groupIDs(
-	ctx context.Context, m *shardmap.Model, ids []int64,
-) (shards []int, wanted [][]int64, err error) {
+func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (groups []asked, err error) {
 	latest := make(map[int]int) // the last group of each shard
 	seen := make(map[int64]bool, len(ids))
 	for _, id := range ids {
@@ -103,21 +98,20 @@ func (r *Router) groupIDs(
 			shard, err = r.reach(ctx, id)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
 		i, known := latest[shard]
-		if !known || len(wanted[i]) == maxIDsPerStatement {
-			i = len(shards)
-			latest[shard] = i
-			shards, wanted = append(shards, shard), append(wanted, nil)
+		if !known || len(groups[i].ids) == maxIDsPerStatement {
+			i = len(groups)
+			latest[shard], groups = i, append(groups, asked{shard: shard})
 		}
-		wanted[i] = append(wanted[i], id)
+		groups[i].ids = append(groups[i].ids, id)
 	}
-	return shards, wanted, nil
+	return groups, nil
 }
 
 // askWhole makes a query for IDs ask all shards of its database if most of them are asked anyway, each for
@@ -129,10 +123,10 @@ func (q *shardQuery) askWhole() bool {
 	}
 	part := &q.parts[0]
 	most := 1
-	ids := make(map[int][]int64, len(part.shards))
-	for i, shard := range part.shards {
-		ids[shard] = part.wanted[i]
-		for most < len(ids[shard]) {
+	ids := make(map[int][]int64, len(part.asked))
+	for _, of := range part.asked {
+		ids[of.shard] = of.ids
+		for most < len(of.ids) {
 			most *= 2
 		}
 	}
@@ -143,10 +137,11 @@ func (q *shardQuery) askWhole() bool {
 	whole := unionPart{database: part.database}
 	for shard, at := range q.Place {
 		if at == part.database {
-			whole.add(shard, append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...))
+			some := append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
+			whole.asked = append(whole.asked, asked{shard, some})
 		}
 	}
-	if all := len(whole.shards); 2*len(part.shards) < all || all > maxTablesPerStatement {
+	if all := len(whole.asked); 2*len(part.asked) < all || all > maxTablesPerStatement {
 		return false
 	}
 	*part = whole
@@ -204,8 +199,14 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 	})
 }
 
-// numbers are the numbers of all shards, in groups of one.
-func (r *Router) numbers() [][]int { return r.Numbers(shardmap.Singles(r.ShardCount)) }
+// numbers are those by which applications know all shards, in groups of one.
+func (r *Router) numbers() [][]int {
+	numbers := shardmap.Singles(r.ShardCount)
+	for shard := range numbers {
+		numbers[shard][0] = r.Entry(shard).Residue
+	}
+	return numbers
+}
 
 // Page is a range of all rows in the order of their IDs.
 type Page struct {
@@ -262,19 +263,21 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err != nil {
 		return err
 	}
-	found, err := q.slices(into.Type())
+	rows, err := q.rows(into.Type())
 	if err != nil {
 		return err
 	}
-	rows := p.merge(ctx, m, found)
+	rows = p.cut(rows)
 	more, err := r.moreRows(ctx, m, p, rows, into.Type())
 	if err != nil {
 		return err
 	}
-	if len(more) > 0 {
-		rows = p.merge(ctx, m, append(found, more...))
+	rows = p.cut(append(rows, more...))
+	all := reflect.MakeSlice(into.Type(), len(rows), len(rows))
+	for i := range rows {
+		all.Index(i).Set(rows[i].row)
 	}
-	into.Set(rows.asSlice(into.Type()))
+	into.Set(all)
 	return nil
 }
 
@@ -298,16 +301,16 @@ func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*sha
 		return nil, errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
 			"them by Router.Find")
 	}
-	q.end = func(db *gorm.DB, s *unionText) {
-		s.sql.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName) + p.direction(p.Limit))
+	q.end = func(db *gorm.DB, s *gorm.Statement) {
+		s.SQL.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName) + p.direction(p.Limit))
 	}
 	return q, nil
 }
 
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
 func (r *Router) moreRows(
-	ctx context.Context, m *shardmap.Model, p Page, rows pageRows, slice reflect.Type,
-) ([]reflect.Value, error) {
+	ctx context.Context, m *shardmap.Model, p Page, rows []foundRow, slice reflect.Type,
+) ([]foundRow, error) {
 	share := p.shareOf(r.Topology, m)
 	if p.Unlimited || share == p.Limit {
 		return nil, nil
@@ -318,24 +321,24 @@ func (r *Router) moreRows(
 		counts[shard]++
 		last[shard] = row.id
 	}
-	var full []int
+	var full []asked
 	for shard, n := range counts {
 		if n >= share {
-			full = append(full, shard)
+			full = append(full, asked{shard: shard})
 		}
 	}
-	q, err := r.newQuery(ctx, m, partsOf(r.Topology, full, nil), true,
+	q, err := r.newQuery(ctx, m, partsOf(r.Topology, full), true,
 		func(tx *gorm.DB, part *unionPart) *gorm.DB {
-			return p.ordered(p.after(last[part.shards[0]], rows).bounded(tx), p.Limit-share)
+			return p.ordered(p.after(last[part.asked[0].shard], rows).bounded(tx), p.Limit-share)
 		})
 	if err != nil {
 		return nil, err
 	}
-	return q.slices(slice)
+	return q.rows(slice)
 }
 
 // after is the part of a page that follows a row and comes before the last one of a full page.
-func (p Page) after(last int64, rows pageRows) Page {
+func (p Page) after(last int64, rows []foundRow) Page {
 	begin, end := &p.Above, &p.Below
 	if p.Descending {
 		begin, end = end, begin
@@ -366,102 +369,69 @@ func (p Page) direction(limit int) (text string) {
 	return text
 }
 
-// pageRows are the rows of a page in its order.
-type pageRows []pageRow
-
-type pageRow struct {
+// foundRow is a row that was read, with its ID.
+type foundRow struct {
 	id  int64
 	row reflect.Value
 }
 
-// asSlice returns the rows as a slice of a type.
-func (rows pageRows) asSlice(t reflect.Type) reflect.Value {
-	all := reflect.MakeSlice(t, len(rows), len(rows))
-	for i := range rows {
-		all.Index(i).Set(rows[i].row)
-	}
-	return all
-}
-
-// merge sorts the rows of all statements by their IDs and cuts them off at the limit.
-func (p Page) merge(ctx context.Context, m *shardmap.Model, found []reflect.Value) pageRows {
-	var all pageRows
-	for _, some := range found {
-		all = slices.Grow(all, some.Len())
-		for i := range some.Len() {
-			row := some.Index(i)
-			all = append(all, pageRow{m.IDOf(ctx, reflect.Indirect(row)), row})
-		}
-	}
-	slices.SortFunc(all, func(a, b pageRow) int {
+// cut sorts rows by their IDs and cuts them off at the limit.
+func (p Page) cut(rows []foundRow) []foundRow {
+	slices.SortFunc(rows, func(a, b foundRow) int {
 		if p.Descending {
 			a, b = b, a
 		}
 		return cmp.Compare(a.id, b.id)
 	})
 	if !p.Unlimited {
-		all = all[:min(len(all), p.Limit)]
+		rows = rows[:min(len(rows), p.Limit)]
 	}
-	return all
+	return rows
 }
 
 // maxTablesPerStatement bounds the tables that one statement reads. SQLite allows 500.
 const maxTablesPerStatement = 200
 
+// asked is a shard that is read, with the IDs that are wanted of it, if any are.
+type asked struct {
+	shard int
+	ids   []int64
+}
+
 // unionPart is what one statement of a read over several shards covers: some shards of one database.
 type unionPart struct {
 	database int
-	shards   []int
-	wanted   [][]int64 // the IDs that are wanted of each shard, if any are
+	asked    []asked
 }
 
-func (p *unionPart) add(shard int, ids []int64) {
-	p.shards, p.wanted = append(p.shards, shard), append(p.wanted, ids)
-}
-
-// partsOf divides shards into statements. wanted has the IDs that are wanted of each, if any are.
-func partsOf(t *shardmap.Topology, shards []int, wanted [][]int64) []unionPart {
+// partsOf divides shards into statements.
+func partsOf(t *shardmap.Topology, all []asked) []unionPart {
 	var parts []unionPart
-	latest, asked := map[int]int{}, map[int]int{} // by database, the last part and its IDs
-	for i, shard := range shards {
-		var ids []int64
-		if wanted != nil {
-			ids = wanted[i]
-		}
-		at := t.Place[shard]
+	latest, ids := map[int]int{}, map[int]int{} // by database, the last part and its IDs
+	for _, of := range all {
+		at := t.Place[of.shard]
 		last, begun := latest[at]
-		if !begun || len(parts[last].shards) == maxTablesPerStatement || asked[at]+len(ids) > maxIDsPerStatement {
+		if !begun || len(parts[last].asked) == maxTablesPerStatement || ids[at]+len(of.ids) > maxIDsPerStatement {
 			last = len(parts)
-			latest[at], asked[at] = last, 0
+			latest[at], ids[at] = last, 0
 			parts = append(parts, unionPart{database: at})
 		}
-		parts[last].add(shard, ids)
-		asked[at] += len(ids)
+		parts[last].asked = append(parts[last].asked, of)
+		ids[at] += len(of.ids)
 	}
 	return parts
 }
 
 // allParts divides all shards of a model.
 func allParts(t *shardmap.Topology, m *shardmap.Model) []unionPart {
-	var shards []int
-	for shard := range t.ShardCount {
-		if shard == 0 || !m.Broadcast {
-			shards = append(shards, shard)
-		}
+	all := make([]asked, t.ShardCount)
+	for shard := range all {
+		all[shard].shard = shard
 	}
-	return partsOf(t, shards, nil)
-}
-
-// unionText is SQL under construction, with its arguments.
-type unionText struct {
-	sql  strings.Builder
-	vars []any
-}
-
-// bind appends a placeholder with its argument.
-func (s *unionText) bind(dialect gorm.Dialector, value any) {
-	s.vars = append(s.vars, value)
-	dialect.BindVarTo(&s.sql, &gorm.Statement{Vars: s.vars}, value)
+	if m.Broadcast {
+		all = all[:1]
+	}
+	return partsOf(t, all)
 }
 
 // branch completes the SELECT for a part that is one shard, or the template for all of them if part is nil.
@@ -479,7 +449,7 @@ type shardQuery struct {
 	// apart is set if each part is one shard, which GORM builds a SELECT of its own for.
 	apart bool
 	// end completes a statement over several shards.
-	end func(db *gorm.DB, s *unionText)
+	end func(db *gorm.DB, s *gorm.Statement)
 	// preloads is set if scopes preload, which a statement over several shards cannot.
 	preloads bool
 	// once marks statements whose text hardly ever comes again.
@@ -496,58 +466,74 @@ func (r *Router) newQuery(
 		if q.apart || q.templates[part.database] != nil {
 			continue
 		}
-		if err := q.addTemplate(part.database, part.shards[0]); err != nil {
+		if err := q.addTemplate(part.database, part.asked[0].shard); err != nil {
 			return nil, err
 		}
 	}
 	if q.apart {
 		q.parts = nil
 		for _, part := range parts {
-			for i, shard := range part.shards {
-				q.parts = append(q.parts, unionPart{part.database, []int{shard}, part.wanted[i : i+1]})
+			for _, of := range part.asked {
+				q.parts = append(q.parts, unionPart{part.database, []asked{of}})
 			}
 		}
 	}
 	return q, nil
 }
 
-// slices reads the rows of each part into a slice of the given type.
-func (q *shardQuery) slices(slice reflect.Type) ([]reflect.Value, error) {
+// rows reads the rows of all parts, as elements of slices of the given type.
+func (q *shardQuery) rows(slice reflect.Type) (all []foundRow, err error) {
 	found := make([]reflect.Value, len(q.parts))
-	err := q.run(func(i int, tx *gorm.DB) error {
+	err = q.run(func(i int, tx *gorm.DB) error {
 		some := reflect.New(slice)
 		found[i] = some.Elem()
 		return tx.Find(some.Interface()).Error
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	for _, some := range found {
+		all = slices.Grow(all, some.Len())
+		for i := range some.Len() {
+			row := some.Index(i)
+			id := q.m.IDOf(q.ctx, reflect.Indirect(row))
+			if id == 0 {
+				return nil, fmt.Errorf("%w: Scopes with Select or Omit left out the key %s of %s, by which rows of "+
+					"several shards are put in order", gorm.ErrInvalidValue, q.m.Key.Name, q.m.Base.Name)
+			}
+			all = append(all, foundRow{id, row})
+		}
+	}
+	return all, nil
 }
 
 // run runs the statements of all parts, several at a time. ask gets each as the next one of a handle.
 func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
-	shards := make([][]int, len(q.parts))
+	numbers := make([][]int, len(q.parts))
 	for i, part := range q.parts {
-		shards[i] = part.shards
+		for _, of := range part.asked {
+			numbers[i] = append(numbers[i], q.Entry(of.shard).Residue)
+		}
 	}
-	return shardmap.Scatter(q.ctx, q.Numbers(shards), func(i int) error {
+	return shardmap.Scatter(q.ctx, numbers, func(i int) error {
 		part := &q.parts[i]
 		if q.apart {
-			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, part.shards[0], q.m.Value)), part))
+			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, part.asked[0].shard, q.m.Value)), part))
 		}
 		if err := q.LookOnce(q.ctx, part.database, false); err != nil {
 			return err
 		}
-		s, err := q.union(part)
-		if err != nil {
+		tx := q.ready(part.database)
+		if err := q.union(tx.Statement, part); err != nil {
 			return err
 		}
-		return ask(i, q.ready(part.database, s))
+		return ask(i, tx)
 	})
 }
 
-// union joins one SELECT for each shard by UNION ALL. The arguments follow in the same order.
-func (q *shardQuery) union(part *unionPart) (*unionText, error) {
-	s := &unionText{}
-	several := len(part.shards) > 1
+// union makes one SELECT for each shard, joined by UNION ALL, the text of a statement.
+func (q *shardQuery) union(s *gorm.Statement, part *unionPart) error {
+	several := len(part.asked) > 1
 	t := q.templates[part.database]
 	const begin, end = "SELECT * FROM (", ") AS s"
 	sqlite := t.db.Name() == dialect.SQLite
@@ -555,9 +541,9 @@ func (q *shardQuery) union(part *unionPart) (*unionText, error) {
 	// What has a limit of its own it reads first, and sorts then.
 	apart := several && q.end != nil && sqlite
 	if apart {
-		s.sql.WriteString(begin)
+		s.SQL.WriteString(begin)
 	}
-	for i, shard := range part.shards {
+	for i, asked := range part.asked {
 		// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, PostgreSQL a lock, and dbresolver takes
 		// a text for a read only if it begins with SELECT. Elsewhere another SELECT would take longer to plan.
 		open, closed := "(", ")"
@@ -568,28 +554,28 @@ func (q *shardQuery) union(part *unionPart) (*unionText, error) {
 			open, closed = begin, end
 		}
 		if i > 0 {
-			s.sql.WriteString(" UNION ALL ")
+			s.SQL.WriteString(" UNION ALL ")
 		}
-		s.sql.WriteString(open)
-		of, err := q.schemas.onShard(shard)
+		s.SQL.WriteString(open)
+		of, err := q.schemas.onShard(asked.shard)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		t.render(s, of.quoted, part.wanted[i])
-		s.sql.WriteString(closed)
+		t.render(s, of.quoted, asked.ids)
+		s.SQL.WriteString(closed)
 	}
 	if apart {
-		s.sql.WriteString(" LIMIT -1" + end)
+		s.SQL.WriteString(" LIMIT -1" + end)
 	}
 	if several && q.end != nil {
 		q.end(t.db, s)
 	}
-	return s, nil
+	return nil
 }
 
-// ready returns a handle that has a finished statement as its next one. It has gone through the scopes
-// as well: they may choose a replica, and hooks see what they set.
-func (q *shardQuery) ready(database int, s *unionText) *gorm.DB {
+// ready returns a handle for a statement whose text is written next. It has gone through the scopes as well:
+// they may choose a replica, and hooks see what they set.
+func (q *shardQuery) ready(database int) *gorm.DB {
 	tx := q.scoped(q.handle(q.ctx, q.Databases[database], route{all: true}, q.m.Value).Model(q.m.Value))
 	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
 		// GORM would keep a prepared statement for each of these texts.
@@ -598,8 +584,6 @@ func (q *shardQuery) ready(database int, s *unionText) *gorm.DB {
 		tx.Config = &cfg
 		tx.Statement.ConnPool = prepared.ConnPool
 	}
-	tx.Statement.SQL.WriteString(s.sql.String())
-	tx.Statement.Vars = s.vars
 	return tx
 }
 
@@ -634,8 +618,12 @@ func checkScopes(stmt *gorm.Statement) error {
 			what = of[1]
 		}
 	}
-	if stmt.Distinct {
+	from, _ := stmt.Clauses["FROM"].Expression.(clause.From)
+	switch {
+	case stmt.Distinct:
 		what = "Distinct"
+	case stmt.TableExpr != nil && len(stmt.TableExpr.Vars) == 0, len(from.Tables) > 0, stmt.SQL.Len() > 0:
+		what = "Table, From or Raw" // Each shard would answer for the same table.
 	}
 	if what == "" {
 		return nil
@@ -700,30 +688,34 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 }
 
 // render appends the SELECT for a shard to a statement. ids are those that are wanted from it, if any are.
-func (t *template) render(s *unionText, tables map[string]string, ids []int64) {
+func (t *template) render(s *gorm.Statement, tables map[string]string, ids []int64) {
 	args := t.vars
 	for rest := t.sql; ; {
 		at := strings.IndexAny(rest, string([]rune{openTable, openArgument}))
 		if at < 0 {
-			s.sql.WriteString(rest)
+			s.SQL.WriteString(rest)
 			return
 		}
-		s.sql.WriteString(rest[:at])
+		s.SQL.WriteString(rest[:at])
 		if rest[at] == openTable {
 			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
-			s.sql.WriteString(tables[base])
+			s.SQL.WriteString(tables[base])
 			rest = rest[at+len(base)+2:]
 			continue
 		}
-		if _, open := args[0].(openIDs); !open {
-			s.bind(t.db.Dialector, args[0])
-		} else {
+		values := args[:1]
+		if _, open := args[0].(openIDs); open {
+			values = make([]any, len(ids))
 			for i, id := range ids {
-				if i > 0 {
-					s.sql.WriteByte(',')
-				}
-				s.bind(t.db.Dialector, id)
+				values[i] = id
 			}
+		}
+		for i, value := range values {
+			if i > 0 {
+				s.SQL.WriteByte(',')
+			}
+			s.Vars = append(s.Vars, value)
+			t.db.BindVarTo(s, s, value)
 		}
 		args, rest = args[1:], rest[at+1:]
 	}
@@ -764,7 +756,7 @@ func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 		return nil, err
 	}
 	counts := make([]int64, r.ShardCount)
-	err = q.run(func(i int, tx *gorm.DB) error { return tx.Scan(&counts[q.parts[i].shards[0]]).Error })
+	err = q.run(func(i int, tx *gorm.DB) error { return tx.Scan(&counts[q.parts[i].asked[0].shard]).Error })
 	if err != nil {
 		return nil, err
 	}

@@ -123,19 +123,19 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	return nil
 }
 
-// byModel returns the cluster that has the model of a statement, or nil if nothing is left to do.
-func (g *shardGuard) byModel(db *gorm.DB) *cluster {
-	if db.Error != nil || db.Statement.Schema == nil {
+// byModel returns the cluster that has the model of a statement, or nil.
+func (g *shardGuard) byModel(stmt *gorm.Statement) *cluster {
+	if stmt.Schema == nil {
 		return nil
 	}
-	return (*g.types.Load())[db.Statement.Schema.ModelType]
+	return (*g.types.Load())[stmt.Schema.ModelType]
 }
 
 // checkNested looks at the rows that GORM is about to save together with those of the statement, after
 // hooks have run. creates tells an INSERT from an UPDATE.
 func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
 	return func(db *gorm.DB) {
-		if c := g.byModel(db); c != nil {
+		if c := g.byModel(db.Statement); c != nil && db.Error == nil {
 			_ = db.AddError(c.relations.checkNested(db.Statement, creates))
 		}
 	}
@@ -146,8 +146,8 @@ func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
 // its place.
 func (g *shardGuard) routeUpdate(db *gorm.DB) {
 	g.route(db, updates)
-	stmt, c := db.Statement, g.byModel(db)
-	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
+	stmt, c := db.Statement, g.byModel(db.Statement)
+	if db.Error != nil || c == nil || c.ByType[stmt.Schema.ModelType] == nil {
 		return
 	}
 	if m := c.ByType[stmt.Schema.ModelType]; stmt.Model == m.Value {
@@ -172,7 +172,7 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
 	}
-	c := (*g.types.Load())[stmt.Schema.ModelType]
+	c := g.byModel(stmt)
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
 	}
@@ -318,10 +318,7 @@ func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
 	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
 		return handle.of.cluster.Load()
 	}
-	if stmt.Schema != nil {
-		return (*g.types.Load())[stmt.Schema.ModelType]
-	}
-	return nil
+	return g.byModel(stmt)
 }
 
 // explainName says what to write if a text has a name for the table in front of a column that the statement
@@ -329,16 +326,13 @@ func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
 // other statements as it is called in the model.
 func (g *shardGuard) explainName(db *gorm.DB) {
 	stmt := db.Statement
-	if stmt.Schema == nil || stmt.DryRun {
-		return
-	}
-	c := (*g.types.Load())[stmt.Schema.ModelType]
+	c := g.byModel(stmt)
 	if c == nil || c.ByType[stmt.Schema.ModelType] == nil {
 		return
 	}
 	text := db.Error.Error()
 	for _, table := range []string{c.ByType[stmt.Schema.ModelType].Base.Table, stmt.Schema.Table} {
-		name := table[strings.LastIndexByte(table, '.')+1:]
+		_, name := dialect.Split(table)
 		for _, complaint := range []string{
 			"no such column: " + name + ".", "Unknown column '" + name + ".",
 			"FROM-clause entry for table \"" + name + "\"",
@@ -438,7 +432,7 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", err, failure)
 		}
-		if !changed && try > 1 {
+		if !changed && (try > 1 || a.given) { // A text may be several statements, of which some have run.
 			return failure
 		}
 		db.Error = nil

@@ -95,7 +95,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		parsed := on.schema
 		parsed.Table = s.Entry(shard).TableOn(on.base)
 		of.names[on.base] = parsed.Table
-		on.alias = on.base[strings.LastIndexByte(on.base, '.')+1:]
+		_, on.alias = dialect.Split(on.base)
 		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
 		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
 		on.from = clause.From{Tables: []clause.Table{on.table}}

@@ -2,7 +2,6 @@ package shardmap
 
 import (
 	"fmt"
-	"hash/fnv"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -42,9 +42,6 @@ type Check struct {
 	Begin         string // the part of the name that does not depend on the number of shards
 	Shard, Shards int
 }
-
-// maxCheckName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
-const maxCheckName = 63
 
 // newShardCheck returns the constraint of a column in the table of a shard. The table has the name that
 // it is used under: a table that is built under another name and renamed later is made with the
@@ -95,16 +92,10 @@ func (c Check) Fits(name string) error {
 // checkNameBegin is the part of the name that does not depend on the number of shards. It is made of letters,
 // digits and underscores, which is what GORM accepts, and short enough for the end never to be cut off.
 func checkNameBegin(table, column string) string {
-	whole := table[strings.LastIndexByte(table, '.')+1:] + "_" + column
-	begin := notInName.ReplaceAllString(whole, "_")
-	const longest = maxCheckName - len("_shard_65535_of_65536")
-	if begin == whole && len(begin) <= longest {
-		return begin
-	}
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(whole))
-	end := fmt.Sprintf("_%08x", sum.Sum32())
-	return begin[:min(len(begin), longest-len(end))] + end
+	_, name := dialect.Split(table)
+	whole := name + "_" + column
+	const longest = dialect.MaxName - len("_shard_65535_of_65536")
+	return dialect.Abridged(notInName.ReplaceAllString(whole, "_"), whole, longest)
 }
 
 var (

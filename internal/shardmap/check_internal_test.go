@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 func TestTheConstraintOfAShardInEachDialect(t *testing.T) {
@@ -48,7 +49,7 @@ func TestTheConstraintOfAShardInEachDialect(t *testing.T) {
 		if got := check.Definition(); got != c.want {
 			t.Errorf("the constraint of %s.%s is\n%s, want\n%s", c.table, c.column, got, c.want)
 		}
-		if len(check.Name) > maxCheckName {
+		if len(check.Name) > dialect.MaxName {
 			t.Errorf("the name %s has %d bytes", check.Name, len(check.Name))
 		}
 		begin, shard, shards, ok := ReadCheckName(check.Name)

@@ -8,8 +8,16 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// Ping checks that a database answers, if the pool or connection of the handle can be asked.
-func Ping(ctx context.Context, db *gorm.DB) error {
+// HasTable reports whether a table is there. GORM also answers no if it cannot ask.
+func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
+	if db.Migrator().HasTable(table) {
+		return true, nil
+	}
+	return false, ping(ctx, db)
+}
+
+// ping checks that a database answers, if the pool or connection of the handle can be asked.
+func ping(ctx context.Context, db *gorm.DB) error {
 	type pinger interface {
 		PingContext(ctx context.Context) error
 	}

@@ -68,6 +68,11 @@ func parseModel(i int, given any, db *gorm.DB) (*Model, error) {
 	// The names are copied now because GORM writes to the schemas of join tables each time it parses
 	// the model.
 	for _, relation := range m.Base.Relationships.Many2Many {
+		if own := relation.JoinTable.ModelType.Name(); own != "" && !m.Broadcast {
+			return nil, fmt.Errorf("model %d, %s.%s: it has a join table of its own, %s, by SetupJoinTable, which "+
+				"a shard does not have: pass %[4]s to NewRouter, with a key like that of its parent, and let %[2]s "+
+				"have many of it", i, m.Base.Name, relation.Name, own)
+		}
 		m.Joins = append(m.Joins, joinTable{
 			Base: relation.JoinTable.Table, row: relation.JoinTable.ModelType, relation: relation,
 		})

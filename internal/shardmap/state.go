@@ -235,7 +235,7 @@ func (r Registry) insert(ctx context.Context, database int, table string, model,
 // within calls do with a handle for one of the router's own tables, which the error names.
 func (r Registry) within(ctx context.Context, database int, name string, do func(tx *gorm.DB) error) error {
 	table := InternalTable(r.Databases[database], name)
-	if err := do(r.PlainOn(ctx, database, table).Session(&gorm.Session{})); err != nil {
+	if err := do(plain(ctx, r.Databases[database]).Table(table).Session(&gorm.Session{})); err != nil {
 		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 	}
 	return nil
@@ -293,8 +293,8 @@ func ReadAll(
 ) error {
 	table := InternalTable(db, name)
 	tx := plain(ctx, db)
-	if !tx.Migrator().HasTable(table) {
-		return Ping(ctx, db) // GORM also answers no if it cannot ask.
+	if there, err := HasTable(ctx, tx, table); err != nil || !there {
+		return err
 	}
 	return scope(tx.Table(table)).Find(into).Error
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gorm.io/gorm"
 
@@ -89,19 +88,13 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 // measure counts the rows, and asks for the size.
 func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
 	db = plain(ctx, db)
-	quoted := db.Statement.Quote(t.Table)
-	err := db.Raw("SELECT COUNT(*) FROM " + quoted).Scan(&t.Rows).Error
+	err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(t.Table)).Scan(&t.Rows).Error
 	d, _ := dialect.Of(db.Name())
 	if err != nil || d.Embedded {
 		return err
 	}
-	pool, err := db.DB()
-	if err != nil {
-		return err
-	}
-	dot := strings.LastIndexByte(t.Table, '.')
-	query, args := d.Bytes(quoted, t.Table[:max(dot, 0)], t.Table[dot+1:])
-	return pool.QueryRowContext(ctx, query, args...).Scan(&t.Bytes)
+	query, args := d.Bytes(t.Table)
+	return db.Statement.ConnPool.QueryRowContext(ctx, query, args...).Scan(&t.Bytes)
 }
 
 // addJobs adds the reshardings.

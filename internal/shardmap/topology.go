@@ -44,7 +44,6 @@ type Config struct {
 // NewTopology has returned it.
 type Topology struct {
 	Engine     *fill.Engine
-	EngineOf   func(*gorm.DB) *fill.Engine
 	Layout     generator.Layout
 	Mask       int64 // of the sequence
 	FirstCount int   // the number of shards at the first start, which the records and the configuration keep
@@ -64,7 +63,7 @@ type Topology struct {
 
 // NewTopology checks the configuration and fills in its defaults. It registers nothing.
 func NewTopology(cfg Config, models []any) (*Topology, error) {
-	t := &Topology{EngineOf: cfg.EngineOf, Layout: cfg.Layout, ByType: map[reflect.Type]*Model{}}
+	t := &Topology{Layout: cfg.Layout, ByType: map[reflect.Type]*Model{}}
 	if err := t.configure(cfg); err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (t *Topology) configure(cfg Config) error {
 		return errors.New("no database: Databases needs at least one")
 	}
 	for i, db := range cfg.Databases {
-		if err := t.addDatabase(i, db); err != nil {
+		if err := t.addDatabase(i, db, cfg.EngineOf); err != nil {
 			return err
 		}
 	}
@@ -116,11 +115,11 @@ func (t *Topology) configure(cfg Config) error {
 }
 
 // addDatabase adds a database that uses the plugin of the others.
-func (t *Topology) addDatabase(i int, db *gorm.DB) error {
+func (t *Topology) addDatabase(i int, db *gorm.DB, engineOf func(*gorm.DB) *fill.Engine) error {
 	if db == nil || db.Config == nil || db.Statement == nil {
 		return fmt.Errorf("database %d is nil, or does not come from gorm.Open", i)
 	}
-	engine := t.EngineOf(db)
+	engine := engineOf(db)
 	switch {
 	case engine == nil || !fill.IsInUse(db):
 		return fmt.Errorf("database %d does not use the plugin: call db.Use first, with the same plugin on "+
@@ -281,17 +280,6 @@ func (t *Topology) ShardOf(id int64) int {
 	return int(t.index[id&t.Mask%int64(len(t.index))])
 }
 
-// Numbers returns the numbers by which applications know the shards of some groups.
-func (t *Topology) Numbers(groups [][]int) [][]int {
-	numbers := make([][]int, len(groups))
-	for i, shards := range groups {
-		for _, shard := range shards {
-			numbers[i] = append(numbers[i], t.entries[shard].Residue)
-		}
-	}
-	return numbers
-}
-
 // CheckID returns an error for a number that cannot be an ID of the layout.
 func (t *Topology) CheckID(id int64) error {
 	if id <= 0 {
@@ -343,12 +331,6 @@ func (t *Topology) shardedTables() []string {
 // shardsIn is the text of the entries of a database.
 func (t *Topology) shardsIn(database int) string {
 	return formatEntries(entriesIn(database, t.entries), t.FirstCount)
-}
-
-// PlainOn returns a handle for the router's own statements. Its table is named explicitly, so the
-// guard lets it pass.
-func (t *Topology) PlainOn(ctx context.Context, database int, table string) *gorm.DB {
-	return plain(ctx, t.Databases[database]).Table(table)
 }
 
 // EachPlainRow runs a query of the router's own and reads its rows.

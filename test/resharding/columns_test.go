@@ -100,3 +100,47 @@ func dump(t *testing.T, dbs []*gorm.DB) string {
 	}
 	return strings.Join(lines, "")
 }
+
+// counted has numbers of the database beside its key.
+type counted struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Number int64              `gorm:"autoIncrement;index"`
+}
+
+// The database goes on counting where it was, so it gives no number of a table twice, even if the last rows are gone.
+func TestNumbersOfTheDatabaseGoOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite counts keys only")
+		}
+		target = mayMakeTriggers(target)
+		dbs := []*gorm.DB{target.Open(t, nil), target.Open(t, nil)}
+		plugin := leased(t, dbs[0])
+		must(t, dbs[1].Use(plugin), "Use")
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+			Shards: 1, Databases: dbs, Place: func(int) int { return 0 },
+		}, &counted{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, r.Create(t.Context(), make([]counted, 20)), "Create")
+		must(t, dbs[0].Exec("DELETE FROM counteds_00 WHERE number > 15").Error, "the last rows")
+		least := func(above int64) {
+			t.Helper()
+			rows := make([]counted, 8)
+			must(t, r.Create(t.Context(), rows), "Create")
+			must(t, r.Latest(t.Context(), &rows, len(rows)), "Latest") // because not every database returns numbers
+			for _, row := range rows {
+				if row.Number <= above {
+					t.Errorf("a new row has the number %d, and %d were given before", row.Number, above)
+				}
+			}
+		}
+		_, err = resharding.Split(t.Context(), r, resharding.Class{Residue: 0, Modulus: 1}, 2, 0, 1)
+		must(t, err, "Split")
+		least(20)
+		_, err = resharding.Join(t.Context(), r, resharding.Class{Residue: 0, Modulus: 1}, 1)
+		must(t, err, "Join")
+		least(24)
+	})
+}

@@ -254,6 +254,11 @@ func TestAReshardingEndsWithPoolsOfAnySize(t *testing.T) {
 				continue
 			}
 			must(t, err, fmt.Sprintf("Split over two databases with %d connections", size))
+			stopping, stop := context.WithCancel(ctx)
+			if _, err = once("copy", stop).Join(stopping, p.router, shardOne, 0); !errors.Is(err, context.Canceled) {
+				t.Fatalf("Join: %v", err)
+			}
+			must(t, resharding.Drop(ctx, p.router), fmt.Sprintf("Drop with %d connections", size))
 			_, err = resharding.Join(ctx, p.router, shardOne, 0)
 			must(t, err, fmt.Sprintf("Join with %d connections", size))
 			must(t, resharding.Clean(ctx, p.router), "Clean")

@@ -25,6 +25,7 @@ func crossingBehaviors() []behavior {
 		{Name: "conditions of other shards are refused wherever they are values", Run: foreignConditions},
 		{Name: "conditions that this shard can answer pass", Run: ownConditions},
 		{Name: "scopes that each shard would answer for itself are refused", Run: scopesForEachShard},
+		{Name: "scopes that leave out the key are refused where rows are put in its order", Run: scopesWithoutTheKey},
 	}
 }
 
@@ -327,6 +328,11 @@ func scopesForEachShard(t *testing.T, target dbtest.Target) {
 			"Limit":    func(db *gorm.DB) *gorm.DB { return db.Limit(1) },
 			"Offset":   func(db *gorm.DB) *gorm.DB { return db.Limit(10).Offset(1) },
 			"Order":    func(db *gorm.DB) *gorm.DB { return db.Order("gold") },
+			"Table":    func(db *gorm.DB) *gorm.DB { return db.Table("payments_00") },
+			"From": func(db *gorm.DB) *gorm.DB {
+				return db.Clauses(clause.From{Tables: []clause.Table{{Name: "payments_00"}}})
+			},
+			"Raw": func(db *gorm.DB) *gorm.DB { return db.Raw("SELECT 5 AS n, 5 AS id") },
 		} {
 			r := s.router.Scopes(scope)
 			var sum int64
@@ -341,6 +347,29 @@ func scopesForEachShard(t *testing.T, target dbtest.Target) {
 				wantErr(t, err, gorm.ErrInvalidValue, doing+" with "+name)
 				says(t, err, "Scopes with", name, "Router.Each")
 			}
+		}
+	})
+}
+
+// Rows without their keys cannot be put in the order of these. A database that sorts by the key may refuse the
+// statement before.
+func scopesWithoutTheKey(t *testing.T, target dbtest.Target) {
+	eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
+		s := newShardedOf(t, targets, nil, len(targets), tradeModels...)
+		must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
+		made := s.filled(3)
+		for name, scope := range map[string]func(*gorm.DB) *gorm.DB{
+			"Select": func(db *gorm.DB) *gorm.DB { return db.Select("code") },
+			"Omit":   func(db *gorm.DB) *gorm.DB { return db.Omit("id") },
+		} {
+			r, rows := s.router.Scopes(scope), []trade{}
+			for doing, err := range map[string]error{
+				"Latest": r.Latest(t.Context(), &rows, 5), "Find": r.Find(t.Context(), &rows, idsOf(made)),
+			} {
+				wantErr(t, err, gorm.ErrInvalidValue, doing+" with "+name)
+				says(t, err, "Select or Omit", "key ID of trade")
+			}
+			same(t, "rows with "+name, len(rows), 0)
 		}
 	})
 }

@@ -168,11 +168,14 @@ func indexesOfShards(t *testing.T, target dbtest.Target) {
 	})
 }
 
-// checked has constraints with and without a name.
+// checked has constraints with and without a name. A comma does not tell them apart.
 type checked struct {
 	ID  snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Age int64              `gorm:"check:chk_checked_age,age >= 0"`
 	Max int64              `gorm:"check:max < 100"`
+	One int64              `gorm:"check:one IN (0, 1)"`
+	Two int64              `gorm:"check:,two < 2"`
+	Six int64              `gorm:"check:,six < 6"`
 }
 
 func checksOfShards(t *testing.T, target dbtest.Target) {
@@ -180,8 +183,10 @@ func checksOfShards(t *testing.T, target dbtest.Target) {
 		s := newSharded(t, targets, nil, &checked{})
 		for shard := range shards {
 			must(t, s.router.Create(t.Context(), &checked{ID: s.id(shard)}), "Create")
-			wantErr(t, s.router.Create(t.Context(), &checked{ID: s.id(shard), Age: -1}), nil, "Create against the check")
-			wantErr(t, s.router.Create(t.Context(), &checked{ID: s.id(shard), Max: 100}), nil, "Create against the check")
+			for _, bad := range []checked{{Age: -1}, {Max: 100}, {One: 2}, {Two: 2}, {Six: 6}} {
+				bad.ID = s.id(shard)
+				wantErr(t, s.router.Create(t.Context(), &bad), nil, "Create against the check")
+			}
 		}
 		must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate again")
 		s.hold("checkeds", shards)

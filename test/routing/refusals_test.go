@@ -110,8 +110,21 @@ func unknownModel(t *testing.T, target dbtest.Target) {
 	s.hold("trades", 0)
 }
 
+// club has a join table of the application.
+type club struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Guests []account          `gorm:"many2many:visits"`
+}
+
+type visit struct {
+	ClubID    snowflakeplugin.ID `gorm:"primaryKey"`
+	AccountID snowflakeplugin.ID `gorm:"primaryKey"`
+	DeletedAt gorm.DeletedAt
+}
+
 func badShardingConfig(t *testing.T, target dbtest.Target) {
 	s := newShardedOf(t, []dbtest.Target{target}, nil, shards, tradeModels...)
+	must(t, s.dbs[0].SetupJoinTable(&club{}, "Guests", &visit{}), "SetupJoinTable")
 	stranger := target.Open(t, nil)
 	type untagged struct {
 		ID   int64
@@ -145,10 +158,12 @@ func badShardingConfig(t *testing.T, target dbtest.Target) {
 		"another layout":     {with(func(c *cfg) { c.Layout = generator.Twitter() }), nil, []string{"layout"}},
 		"a place that is not there": {with(func(c *cfg) { c.Place = func(s int) int { return s } }), nil,
 			[]string{"Place(1) returned 1", "1 databases"}},
-		"no model":          {with(func(*cfg) {}), []any{}, []string{"no model"}},
-		"a nil model":       {with(func(*cfg) {}), []any{nil}, []string{"model 0"}},
-		"twice":             {with(func(*cfg) {}), []any{&account{}, account{}}, []string{"model 1, account", "twice"}},
-		"many reasons":      {with(func(*cfg) {}), []any{&untagged{}, &twoKeys{}, &named{}}, []string{"untagged", "twoKeys", "named"}},
+		"no model":     {with(func(*cfg) {}), []any{}, []string{"no model"}},
+		"a nil model":  {with(func(*cfg) {}), []any{nil}, []string{"model 0"}},
+		"twice":        {with(func(*cfg) {}), []any{&account{}, account{}}, []string{"model 1, account", "twice"}},
+		"many reasons": {with(func(*cfg) {}), []any{&untagged{}, &twoKeys{}, &named{}}, []string{"untagged", "twoKeys", "named"}},
+		"a join table of its own": {with(func(*cfg) {}), []any{&club{}, &account{}},
+			[]string{"club.Guests", "visit", "SetupJoinTable"}},
 		"of another router": {with(func(*cfg) {}), []any{&trade{}}, []string{"trade belongs to another router"}},
 	} {
 		models := c.models

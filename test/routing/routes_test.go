@@ -35,6 +35,37 @@ func shardRouteBehaviors() []behavior {
 		{Name: "a handle with the context of a handle for another shard is refused", Run: handleWithOtherContext},
 		{Name: "a handle may be used again and again", Run: handleIsReusable},
 		{Name: "an ID explains where its row is", Run: idExplains},
+		{Name: "SQL of the application runs once, even if one of its tables is not there", Run: ownSQLRunsOnce},
+	}
+}
+
+// The database has done the first statement when it does not find the table of the second one.
+func ownSQLRunsOnce(t *testing.T, target dbtest.Target) {
+	var options []dbtest.Option
+	if target.Dialect == "mysql" {
+		options = append(options, dbtest.DSNParam("multiStatements", "true"))
+	}
+	db := target.Open(t, nil, options...)
+	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+	r, err := snowflakeplugin.NewRouter(
+		snowflakeplugin.ShardingConfig{Shards: 1, Databases: []*gorm.DB{db}}, &account{})
+	must(t, err, "NewRouter")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+	row := account{Email: "a"}
+	must(t, r.Create(t.Context(), &row), "Create")
+	must(t, db.Exec("CREATE TABLE visits (n integer)").Error, "a table")
+	h, err := r.DB(t.Context(), &account{}, row.ID)
+	must(t, err, "DB")
+	const both = "INSERT INTO visits VALUES (1); INSERT INTO accounts_09 (id) VALUES (1)"
+	for doing, err := range map[string]error{
+		"Exec": h.Exec(both).Error, "Raw": h.Raw(both).Scan(&struct{}{}).Error,
+	} {
+		wantErr(t, err, nil, doing)
+	}
+	var n int64
+	must(t, db.Table("visits").Count(&n).Error, "Count")
+	if n > 2 {
+		t.Errorf("two calls have stored %d rows", n)
 	}
 }
 
