@@ -302,6 +302,9 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
 		return regexp.MustCompile(nameWords).MatchString(onlyText(t, k)) && len(t.Primary) > 0
 	})
+	if common, err := d.common(ctx, t, p); err != nil || common {
+		return d.candidates(t, t.Keys()[0], true), err
+	}
 	switch {
 	case name >= 0 && open[0].Name != sqldb.PrimaryName:
 		p.Rename = &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
@@ -339,6 +342,50 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil
+}
+
+// common reports whether most rows of a table have the same counted key and the same name on two servers, as
+// the towns of a map have. Then nobody but a person can decide.
+func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (bool, error) {
+	if p.Renumber == "" {
+		return false, nil
+	}
+	key := identityOf(t).Name
+	for _, c := range t.Writable() {
+		if c.Family != sqldb.FamilyText || c.Name == key || !regexp.MustCompile(nameWords).MatchString(c.Name) {
+			continue
+		}
+		seen, equal, all := map[string]bool{}, 0, 0
+		for _, s := range d.ws.servers[:2] {
+			own := s.db.Tables[t.Name]
+			if own == nil || own.Column(key) == nil || own.Column(c.Name) == nil {
+				continue
+			}
+			k := s.db.Kind
+			rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT ", k.QuoteAll([]string{key, c.Name}),
+				" FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
+			if err != nil {
+				return false, err
+			}
+			different := map[string]bool{}
+			all = len(rows)
+			for _, row := range rows {
+				pair := sqldb.KeyText([]any{row[0], row[1]})
+				if different[row[1]] = true; seen[pair] {
+					equal++
+				}
+				seen[pair] = true
+			}
+			if 2*len(different) < all {
+				equal = -all // a few words, and no names
+			}
+		}
+		if equal > 1 && 2*equal >= all {
+			p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+c.Name
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
@@ -880,12 +927,13 @@ func (f *nameFinder) beside(t *sqldb.Table, name, parent string) (column string,
 	return "", manyNames
 }
 
-// repeats returns evidence if almost all of some texts of a column are names, on each server that has any,
-// and has so many at least.
+// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
+// One of them has to have so many at least.
 func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string,
 	least int) (string, error) {
 	const sampled = 500
 	var parts []string
+	enough := false
 	for i, s := range f.d.ws.servers {
 		own, names := s.db.Tables[table], s.db.Tables[parent]
 		if own == nil || names == nil || own.Column(column) == nil || names.Column(named) == nil {
@@ -898,9 +946,10 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 		if err == nil && len(rows) == 0 {
 			continue
 		}
-		if err != nil || len(rows) < least {
+		if err != nil {
 			return "", err
 		}
+		enough = enough || len(rows) >= least
 		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ") FROM ", sel.table(parent), " AS s WHERE ",
 			name, " IN (")
 		for n, row := range rows {
@@ -911,6 +960,9 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 			return "", err
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(rows)))
+	}
+	if !enough {
+		return "", nil
 	}
 	return strings.Join(parts, "; "), nil
 }
