@@ -91,9 +91,9 @@ func (t keyRules) checkRows(
 // keyField returns the field of that name or column, if it holds keys of the row's own shard, or nil.
 func keyField(m *shardmap.Model, name string) *schema.Field {
 	switch {
-	case name == clause.PrimaryKey || name == m.Key.DBName || name == m.Key.Name:
+	case name == clause.PrimaryKey || strings.EqualFold(name, m.Key.DBName) || name == m.Key.Name:
 		return m.Key
-	case m.Like != nil && (name == m.Like.DBName || name == m.Like.Name):
+	case m.Like != nil && (strings.EqualFold(name, m.Like.DBName) || name == m.Like.Name):
 		return m.Like
 	}
 	return nil

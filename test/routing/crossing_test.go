@@ -272,6 +272,7 @@ func foreignConditions(t *testing.T, target dbtest.Target) {
 			"a scope":                   db.Scopes(func(db *gorm.DB) *gorm.DB { return db.Where(values{"id": other}) }).Find(&[]player{}).Error,
 			// A text is not read, but these few are nothing but a column and a value.
 			"the text id = ?":                db.Where("id = ?", other).Find(&[]player{}).Error,
+			"the text Id = ?":                db.Where("Id = ?", other).Find(&[]player{}).Error,
 			"the text id IN ?":               db.Where("id IN ?", both).Find(&[]player{}).Error,
 			"the text id in (?)":             db.Where("id in (?)", both).Find(&[]player{}).Error,
 			"the text id=? inline of Delete": db.Delete(&player{}, "id=?", other).Error,

@@ -222,6 +222,10 @@ func tablesInSchema(t *testing.T, target dbtest.Target) {
 	s := &sharded{T: t, router: r, plugin: plugin, dbs: []*gorm.DB{db}}
 	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 	must(t, r.AutoMigrate(t.Context()), "AutoMigrate again")
+	must(t, r.Check(t.Context()), "Check")
+	must(t, db.Exec(`DROP INDEX "shop".idx_spaced_name_02`).Error, "an index")
+	says(t, r.Check(t.Context()), "shop.spaced_02", "index idx_spaced_name_02 is missing")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate of the index")
 	rows := make([]spaced, 8)
 	for i := range rows {
 		rows[i] = spaced{ID: s.id(i % shards), Name: fmt.Sprint(i), Children: []spacedChild{{}, {}}}
