@@ -528,7 +528,8 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short, int64(0)}, values...)
+		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
+			values...)
 	}
 	return changed, r.renamed.Write(ctx, rows)
 }

@@ -273,8 +273,8 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		size, several = ", COUNT(*) OVER (PARTITION BY "+terms+") AS merge_c", " AND merge_c > 1"
 	}
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
-		" (merge_position, merge_member, merge_rank, merge_keeper) SELECT merge_p, merge_n, merge_r, merge_k FROM "+
-			"(SELECT merge_n, ROW_NUMBER() OVER (ORDER BY ", terms, ", ", order, ") AS merge_p, ",
+		" (merge_position, merge_member, merge_rank, merge_keeper) SELECT merge_p, merge_n, merge_r, merge_k "+
+			"FROM (SELECT merge_n, ROW_NUMBER() OVER (ORDER BY ", terms, ", ", order, ") AS merge_p, ",
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
 		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
 		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
@@ -397,7 +397,8 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 
 // forget deletes the rows that were found from the stage.
 func (s *stage) forget(ctx context.Context) error {
-	return s.ws.target.Exec(ctx, "DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+")")
+	return s.ws.target.Exec(ctx,
+		"DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+")")
 }
 
 // remove deletes rows from the stage.
