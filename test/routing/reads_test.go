@@ -138,7 +138,8 @@ func findThroughScopes(t *testing.T, target dbtest.Target) {
 	})
 }
 
-// Their text differs with the number of IDs on each shard, so they would be kept without end.
+// Their text differs with the number of IDs on each shard, so they would be kept without end. PostgreSQL asks
+// most shards of a database in one of five forms, for up to 1, 2, 4, 8 or 16 IDs of each, and keeps those.
 func findIsNotPrepared(t *testing.T, target dbtest.Target) {
 	eachSpread(t, target, func(t *testing.T, targets []dbtest.Target) {
 		s := preparedTrades(t, targets...)
@@ -159,7 +160,13 @@ func findIsNotPrepared(t *testing.T, target dbtest.Target) {
 			must(t, s.router.Find(t.Context(), &found, ids[:n]), "Find")
 			same(t, "rows", len(found), n)
 		}
-		same(t, "statements kept", kept(), before)
+		forms := 0
+		if target.Dialect == "postgres" {
+			forms = 5
+		}
+		if more := kept() - before; more > forms {
+			t.Errorf("%d statements more are kept, want %d at most", more, forms)
+		}
 	})
 }
 
