@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -172,6 +173,9 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
 	}
+	if at.of != nil && what != reads {
+		stmt.Context = &ownContext{Context: stmt.Context, stmt: stmt}
+	}
 	c := g.byModel(stmt)
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
@@ -299,6 +303,9 @@ type located struct {
 // of an older map is refused where it cannot be followed.
 func (g *shardGuard) locate(db *gorm.DB) (at located) {
 	stmt := db.Statement
+	if own := ownOf(stmt); own != nil && own.stmt != stmt {
+		own.others.Store(true)
+	}
 	if at.of = g.clusterOf(stmt); db.Error != nil || at.of == nil {
 		return at
 	}
@@ -443,25 +450,40 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	}
 }
 
+// ownContext is the context of one write. Others that run in it, for its relations or by callbacks of the
+// application, are in its transaction.
+type ownContext struct {
+	context.Context //nolint:containedctx // It is a context itself.
+	stmt            *gorm.Statement
+	others          atomic.Bool
+}
+
+// ownKey is the key of an ownContext in contexts that are made from it.
+type ownKey struct{}
+
+// Value returns the context itself by its key.
+func (c *ownContext) Value(key any) any {
+	if key == (ownKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// ownOf returns the write whose context a statement has, or nil.
+func ownOf(stmt *gorm.Statement) *ownContext {
+	own, _ := stmt.Context.Value(ownKey{}).(*ownContext)
+	return own
+}
+
 // isAlone reports whether nothing but a statement of GORM has run in the transaction that GORM has begun for
-// it: no hook before it, and no rows of relations.
+// it. A hook may also have written without GORM.
 func isAlone(stmt *gorm.Statement, what verb) bool {
+	if own := ownOf(stmt); own == nil || own.stmt != stmt || own.others.Load() {
+		return false
+	}
 	s := stmt.Schema
-	switch {
-	case s == nil || len(stmt.Selects) > 0 && what == deletes:
-		return false
-	case !stmt.SkipHooks && (what == creates && (s.BeforeCreate || s.BeforeSave) ||
-		what == updates && (s.BeforeUpdate || s.BeforeSave) || what == deletes && s.BeforeDelete):
-		return false
-	case what == deletes:
-		return true
-	}
-	for _, relation := range s.Relationships.BelongsTo {
-		if holdsRows(stmt, relation, stmt.ReflectValue) {
-			return false
-		}
-	}
-	return true
+	return s != nil && (stmt.SkipHooks || (what != creates || !s.BeforeCreate) && (what != updates || !s.BeforeUpdate) &&
+		(what == deletes || !s.BeforeSave) && (what != deletes || !s.BeforeDelete))
 }
 
 // routeAgain gives a statement the table of the map that is valid now. It waits while that is being changed,

@@ -12,6 +12,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
 
 type splitOrder struct {
@@ -180,6 +181,38 @@ func TestAShardIsSplitAndJoinedWhileOtherProcessesUseIt(t *testing.T) {
 		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
 		late.finds(orders, "after cleaning")
 		startRouter(t, target.OpenDSN(t, dsn, nil)).finds(orders, "in a new process")
+	})
+}
+
+func TestAStatementIsNotRepeatedWithoutWhatACallbackWroteBeforeIt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		db := target.OpenDSN(t, dsn, nil)
+		must(t, db.Exec("CREATE TABLE split_log (text VARCHAR(20))").Error, "CREATE TABLE")
+		late := startRouter(t, db)
+		one := late.onOne(mover.create(100))
+		must(t, db.Callback().Create().Before("gorm:create").Register("log", func(tx *gorm.DB) {
+			if _, ok := tx.Statement.Dest.(*splitItem); ok {
+				_ = tx.AddError(tx.Session(&gorm.Session{NewDB: true}).Exec("INSERT INTO split_log VALUES ('item')").Error)
+			}
+		}), "Register")
+		items := late.handle(&splitItem{}, one.ID)
+		_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+		must(t, err, "Split")
+		item := splitItem{OrderID: one.ID, Amount: 3}
+		for range 2 {
+			var logged, stored int64
+			if err = items.Create(&item).Error; err != nil {
+				suite.WantErr(t, err, snowflakeplugin.ErrShardMap, "Create")
+				items = late.handle(&splitItem{}, one.ID)
+			}
+			must(t, db.Table("split_log").Count(&logged).Error, "Count of the log")
+			must(t, mover.handle(&splitItem{}, one.ID).Where("amount = ?", 3).Count(&stored).Error, "Count")
+			same(t, "rows of the callback beside the row", logged, stored)
+		}
+		must(t, err, "the second Create")
 	})
 }
 
