@@ -162,6 +162,13 @@ func (r Registry) Changes(ctx context.Context) (all []Change, err error) {
 		return tx.Where("base = ?", r.shardedTables()[0])
 	})
 	for _, j := range jobs {
+		for _, e := range r.entries {
+			for _, then := range slices.Concat(j.From, j.To) {
+				if e.Database != then.Database && e.Class == then.Class && e.Generation == then.Generation {
+					return nil, j.misplaced(e.Database, then.Database)
+				}
+			}
+		}
 		all = append(all, Change{r, j})
 	}
 	slices.SortStableFunc(all, func(a, b Change) int { return a.To[0].Generation - b.To[0].Generation })
@@ -176,7 +183,9 @@ func readJobs(
 		var found []Job
 		err := ReadAll(ctx, db, JobsTable, &found, scope)
 		for n := 0; err == nil && n < len(found); n++ {
-			err = found[n].read()
+			if err = found[n].read(); err == nil && found[n].To[0].Database != i {
+				err = found[n].misplaced(i, found[n].To[0].Database)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("snowflakeplugin: table %s in database %d: %w", InternalTable(db, JobsTable), i,
@@ -185,6 +194,12 @@ func readJobs(
 		all = append(all, found...)
 	}
 	return all, nil
+}
+
+// misplaced is the error of a router that has a database under another number than the job.
+func (j Job) misplaced(now, then int) error {
+	return fmt.Errorf("%w: the database %d was number %d when the resharding %s began: give Databases in the order "+
+		"of then until it is over and its old tables are dropped", errs.ErrSharding, now, then, j.Name)
 }
 
 // HasBegun reports whether a resharding is recorded. It refuses one of a shard that another resharding needs.

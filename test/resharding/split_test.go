@@ -57,6 +57,12 @@ func openRouter(t *testing.T, dbs ...*gorm.DB) *program {
 	for _, db := range dbs[1:] {
 		must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
 	}
+	return routerOn(t, dbs...)
+}
+
+// routerOn makes the router of a program whose databases have the plugin.
+func routerOn(t *testing.T, dbs ...*gorm.DB) *program {
+	t.Helper()
 	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
 		Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
 	}, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
@@ -358,5 +364,32 @@ func TestAShardMovesToAnotherDatabase(t *testing.T) {
 		late.finds(orders, "after the way back")
 		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
 		open().finds(orders, "in a new process")
+	})
+}
+
+func TestAReshardingKnowsTheOrderOfItsDatabases(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		open := func(first int) *program {
+			dbs := []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
+			must(t, dbs[1].Use(leased(t, dbs[0])), "Use")
+			p := routerOn(t, dbs[first], dbs[1-first])
+			must(t, p.router.AutoMigrate(t.Context()), "AutoMigrate")
+			return p
+		}
+		mover, otherwise := open(0), func() *program { return open(1) }
+		orders := mover.create(100)
+		// After the first resharding, the records say where the shards are.
+		_, err := resharding.Move(t.Context(), mover.router, resharding.Class{Residue: 2, Modulus: splitFrom}, 1)
+		must(t, errors.Join(err, resharding.Clean(t.Context(), mover.router)), "the first Move")
+		_, err = once("copy", func() {
+			suite.WantErr(t, resharding.Resume(t.Context(), otherwise().router), snowflakeplugin.ErrSharding, "Resume")
+		}).Move(t.Context(), mover.router, shardOne, 1)
+		must(t, err, "Move")
+		otherwise().finds(orders, "with the databases in another order")
+		suite.WantErr(t, resharding.Clean(t.Context(), otherwise().router), snowflakeplugin.ErrSharding, "Clean")
+		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+		otherwise().finds(orders, "in another order after cleaning")
 	})
 }
