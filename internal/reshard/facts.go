@@ -144,7 +144,8 @@ var (
 	namedCheck = regexp.MustCompile("(?i)(?:\\bCONSTRAINT\\s+([`\"\\[]?)([^`\"\\]\\s]+)[`\"\\]]?\\s+)?" +
 		`\bCHECK\s*\(`)
 	// collated is a column with its collation.
-	collated = regexp.MustCompile("(?i)[(,]\\s*[`\"\\[]?(\\w+)[^,]*?\\bCOLLATE\\s+[`\"\\[]?(\\w+)")
+	collated = regexp.MustCompile("(?i)[(,]\\s*(?:[`\"\\[]([^`\"\\]]+)|([^\\s,()`\"\\[]+))" +
+		"(?:\\([^()]*\\)|[^,])*?\\bCOLLATE\\s+[`\"\\[]?(\\w+)")
 )
 
 // factsOfMySQL reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and
@@ -179,7 +180,7 @@ func factsOfSQLite(text string) (facts []string) {
 		facts = append(facts, options)
 	}
 	for _, found := range collated.FindAllStringSubmatch(text, -1) {
-		facts = append(facts, fmt.Sprintf("COLLATE %s of %s", found[2], found[1]))
+		facts = append(facts, fmt.Sprintf("COLLATE %s of %s", found[3], found[1]+found[2]))
 	}
 	for {
 		found := namedCheck.FindStringSubmatchIndex(text)

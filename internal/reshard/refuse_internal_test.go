@@ -3,6 +3,7 @@ package reshard
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,29 @@ func TestWhatWasMadeByHandIsRefusedUntilTheNewTablesHaveIt(t *testing.T) {
 		must(t, err, "Run")
 		w.check(true)
 	})
+}
+
+// What the catalog of SQLite does not tell is read from the statement that has made a table.
+func TestTheStatementOfATableOfSQLiteTellsWhatItsCatalogDoesNot(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Named("sqlite").Open(t, nil)
+	for statement, facts := range map[string][]string{
+		"CREATE TABLE t (id integer PRIMARY KEY, note text)":                           nil,
+		"CREATE TABLE t (id integer PRIMARY KEY, note text) STRICT":                    {"STRICT"},
+		"CREATE TABLE t (id integer PRIMARY KEY, note text) WITHOUT ROWID, STRICT":     {"WITHOUT ROWID, STRICT"},
+		"CREATE TABLE t (id integer PRIMARY KEY, note text COLLATE NOCASE)":            {"COLLATE NOCASE of note"},
+		"CREATE TABLE t (id integer PRIMARY KEY, `a note` text COLLATE \"nocase\")":    {"COLLATE nocase of a note"},
+		"CREATE TABLE t (id integer PRIMARY KEY, [größe] decimal(10,2) COLLATE RTRIM)": {"COLLATE RTRIM of größe"},
+		"CREATE TABLE t (id integer PRIMARY KEY, größe text NOT NULL COLLATE RTRIM)":   {"COLLATE RTRIM of größe"},
+	} {
+		must(t, db.Exec(statement).Error, statement)
+		var text string
+		must(t, db.Raw("SELECT sql FROM sqlite_master WHERE name = 't'").Scan(&text).Error, "reading it")
+		if got := factsOfSQLite(text); !slices.Equal(got, facts) {
+			t.Errorf("%s: %q, want %q", statement, got, facts)
+		}
+		must(t, db.Exec("DROP TABLE t").Error, "DROP")
+	}
 }
 
 // With its binary log, MySQL lets few logins make triggers. The error names the right, before anything is made.
