@@ -48,6 +48,11 @@ func Import(
 	if err == nil && m.Broadcast {
 		err = fmt.Errorf("%w: %s has the same keys in every database", errs.ErrSharding, m.Base.Name)
 	}
+	_, limited := rows.Statement.Clauses["LIMIT"]
+	if err == nil && (limited || rows.Statement.SQL.Len() > 0) {
+		err = fmt.Errorf("%w: import of %s: the rows are read in chunks, so Limit, Offset and Raw cannot choose "+
+			"them: use Where", errs.ErrSharding, m.Base.Name)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -84,8 +89,8 @@ type importer struct {
 func (im importer) read(ctx context.Context, last int64) (list reflect.Value, old []int64, err error) {
 	list = reflect.MakeSlice(reflect.SliceOf(im.model.Base.ModelType), 0, importChunk)
 	key := clause.Column{Name: im.model.Key.DBName}
-	rows, err := im.rows.Where(clause.Gt{Column: key, Value: last}).Order(clause.OrderByColumn{Column: key}).
-		Limit(importChunk).Rows()
+	byKey := clause.OrderByColumn{Column: key, Reorder: true}
+	rows, err := im.rows.Where(clause.Gt{Column: key, Value: last}).Order(byKey).Limit(importChunk).Rows()
 	if err != nil {
 		return list, nil, err
 	}
@@ -101,6 +106,10 @@ func (im importer) read(ctx context.Context, last int64) (list reflect.Value, ol
 		row := reflect.New(im.model.Base.ModelType)
 		err = im.rows.Session(&gorm.Session{NewDB: true}).ScanRows(rows, row.Interface())
 		list, old = reflect.Append(list, row.Elem()), append(old, im.model.IDOf(ctx, row.Elem()))
+	}
+	if err == nil && len(old) > 0 && old[0] <= last {
+		err = fmt.Errorf("%w: rows that are imported already were read again: give the conditions around Or to "+
+			"one Where, as db.Where(db.Where(...).Or(...))", errs.ErrSharding)
 	}
 	return list, old, err
 }

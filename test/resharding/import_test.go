@@ -196,6 +196,26 @@ func TestAnImportRefusesWhatItWouldChange(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "UserID") {
 			t.Errorf("Import of a row without a parent: %v", err)
 		}
-		must(t, run(db.Table("wider").Select("id", "user_id", "name").Where("user_id > 0")), "Import")
+		wider := func() *gorm.DB { return db.Table("wider").Select("id", "user_id", "name").Where("user_id > 0") }
+		for _, rows := range []*gorm.DB{wider().Limit(1), wider().Offset(1), db.Raw("SELECT id, user_id FROM wider")} {
+			err := run(rows)
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Import of some rows")
+			suite.Says(t, err, "Where")
+		}
+		err = run(wider().Or("name = ?", "a"))
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Import by Or")
+		suite.Says(t, err, "Or", "one Where")
+		must(t, run(wider()), "Import")
+		must(t, db.Exec("INSERT INTO wider SELECT id + 1000, user_id, name, note FROM wider WHERE user_id > 0").Error, "more rows")
+		must(t, db.Exec("INSERT INTO wider VALUES (3, 2, 'z', 'b')").Error, "a row")
+		var many []map[string]any
+		for i := range 600 {
+			many = append(many, map[string]any{"id": 2000 + i, "user_id": 2, "name": fmt.Sprint("m", 999-i)})
+		}
+		must(t, db.Table("wider").Create(many).Error, "many rows")
+		must(t, run(wider().Order("name")), "Import in another order")
+		n, err := im.router.Count(t.Context(), &importedOrder{})
+		must(t, err, "Count")
+		same(t, "rows", n, int64(603))
 	})
 }
