@@ -174,7 +174,7 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 		return
 	}
 	if at.of != nil && what != reads {
-		stmt.Context = &ownContext{Context: stmt.Context, stmt: stmt}
+		beginWrite(stmt)
 	}
 	c := g.byModel(stmt)
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
@@ -303,8 +303,8 @@ type located struct {
 // of an older map is refused where it cannot be followed.
 func (g *shardGuard) locate(db *gorm.DB) (at located) {
 	stmt := db.Statement
-	if own := ownOf(stmt); own != nil && own.stmt != stmt {
-		own.others.Store(true)
+	if write := writeOf(stmt); write != nil && write.stmt != stmt {
+		write.others.Store(true)
 	}
 	if at.of = g.clusterOf(stmt); db.Error != nil || at.of == nil {
 		return at
@@ -450,40 +450,50 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	}
 }
 
-// ownContext is the context of one write. Others that run in it, for its relations or by callbacks of the
+// writeContext is the context of one write. Others that run in it, for its relations or by callbacks of the
 // application, are in its transaction.
-type ownContext struct {
+type writeContext struct {
 	context.Context //nolint:containedctx // It is a context itself.
 	stmt            *gorm.Statement
 	others          atomic.Bool
 }
 
-// ownKey is the key of an ownContext in contexts that are made from it.
-type ownKey struct{}
+// writeKey is the key of a writeContext in contexts that are made from it.
+type writeKey struct{}
 
 // Value returns the context itself by its key.
-func (c *ownContext) Value(key any) any {
-	if key == (ownKey{}) {
-		return c
+func (w *writeContext) Value(key any) any {
+	if key == (writeKey{}) {
+		return w
 	}
-	return c.Context.Value(key)
+	return w.Context.Value(key)
 }
 
-// ownOf returns the write whose context a statement has, or nil.
-func ownOf(stmt *gorm.Statement) *ownContext {
-	own, _ := stmt.Context.Value(ownKey{}).(*ownContext)
-	return own
+// writeOf returns the write in whose context a statement runs, or nil.
+func writeOf(stmt *gorm.Statement) *writeContext {
+	write, _ := stmt.Context.Value(writeKey{}).(*writeContext)
+	return write
+}
+
+// beginWrite gives a write its context, or begins anew with the one of its last run.
+func beginWrite(stmt *gorm.Statement) {
+	if write := writeOf(stmt); write != nil && write.stmt == stmt {
+		write.others.Store(false)
+		return
+	}
+	stmt.Context = &writeContext{Context: stmt.Context, stmt: stmt}
 }
 
 // isAlone reports whether nothing but a statement of GORM has run in the transaction that GORM has begun for
 // it. A hook may also have written without GORM.
 func isAlone(stmt *gorm.Statement, what verb) bool {
-	if own := ownOf(stmt); own == nil || own.stmt != stmt || own.others.Load() {
+	write, s := writeOf(stmt), stmt.Schema
+	if s == nil || write == nil || write.stmt != stmt || write.others.Load() {
 		return false
 	}
-	s := stmt.Schema
-	return s != nil && (stmt.SkipHooks || (what != creates || !s.BeforeCreate) && (what != updates || !s.BeforeUpdate) &&
-		(what == deletes || !s.BeforeSave) && (what != deletes || !s.BeforeDelete))
+	hooked := what == creates && (s.BeforeCreate || s.BeforeSave) ||
+		what == updates && (s.BeforeUpdate || s.BeforeSave) || what == deletes && s.BeforeDelete
+	return stmt.SkipHooks || !hooked
 }
 
 // routeAgain gives a statement the table of the map that is valid now. It waits while that is being changed,
