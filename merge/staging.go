@@ -25,6 +25,9 @@ type stage struct {
 	// merge_n of that one.
 	name, found string
 	filled      bool // there are rows in found
+	// byBytes says that no key is an expression, which may do other things to names in another collation. So
+	// PostgreSQL can sort them by their bytes, which takes half the time that most collations do.
+	byBytes bool
 }
 
 // stageLoaded is how many of the fixed columns are written when a stage is loaded. Where the plan exempts
@@ -54,7 +57,8 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
-		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
+		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages),
+		byBytes: j.plan.Rename != nil && !slices.ContainsFunc(keys, func(k sqldb.UniqueKey) bool { return !k.Simple() })}
 	err := s.drop(ctx)
 	if err == nil {
 		err = s.create(ctx)
@@ -140,10 +144,17 @@ func (s *stage) create(ctx context.Context) error {
 		text = []string{"CREATE TEMPORARY TABLE " + name + " (" + fixed + columns + ") " +
 			"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" + like}
 	case sqldb.PostgreSQL:
+		columns := make([]string, len(s.columns))
+		for i, c := range s.columns {
+			columns[i] = t.Kind.Quote(c.Name)
+			if s.byBytes && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
+				columns[i] += ` COLLATE "C"`
+			}
+		}
 		text = []string{
 			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"''::text AS merge_row, 0::bigint AS merge_exempt, " + names +
+				"''::text AS merge_row, 0::bigint AS merge_exempt, " + strings.Join(columns, ", ") +
 				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
 			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
 				"ALTER merge_exempt SET DEFAULT 0",

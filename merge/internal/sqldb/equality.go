@@ -35,6 +35,9 @@ func (c *Column) rule(k Kind) string {
 	return c.folds
 }
 
+// ComparesBytes reports whether PostgreSQL takes texts of a column for equal only if all their bytes are.
+func (c *Column) ComparesBytes() bool { return c.Family == FamilyText && c.folds == "" && !c.labels }
+
 // Measure returns how a column is searched for what another column, of another database, takes for equal.
 func (c *Column) Measure(k Kind, standard *Column, standardKind Kind) Yardstick {
 	own, other := c.rule(k), standard.rule(standardKind)
