@@ -941,6 +941,9 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 		}
 		k, sel := s.db.Kind, newSelection(f.d.ws, i)
 		text, name := own.Column(column).ReadExpression(k), names.Column(named).ReadExpression(k)
+		if k == sqldb.MySQL { // where names may have another character set than the texts
+			name = "CONVERT(" + name + " USING utf8mb4)"
+		}
 		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", text, " FROM ", sel.table(table),
 			" AS s WHERE ", text, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		if err == nil && len(rows) == 0 {
