@@ -57,8 +57,9 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	ws := d.ws
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
-		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages),
-		byBytes: j.plan.Rename != nil && !slices.ContainsFunc(keys, func(k sqldb.UniqueKey) bool { return !k.Simple() })}
+		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
+	expression := func(k sqldb.UniqueKey) bool { return !k.Simple() }
+	s.byBytes = j.plan.Rename != nil && !slices.ContainsFunc(keys, expression)
 	err := s.drop(ctx)
 	if err == nil {
 		err = s.create(ctx)

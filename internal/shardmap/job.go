@@ -198,8 +198,8 @@ func readJobs(
 
 // misplaced is the error of a router that has a database under another number than the job.
 func (j Job) misplaced(now, then int) error {
-	return fmt.Errorf("%w: the database %d was number %d when the resharding %s began: give Databases in the order "+
-		"of then until it is over and its old tables are dropped", errs.ErrSharding, now, then, j.Name)
+	return fmt.Errorf("%w: the database %d was number %d when the resharding %s began: give Databases in the "+
+		"order of then until it is over and its old tables are dropped", errs.ErrSharding, now, then, j.Name)
 }
 
 // HasBegun reports whether a resharding is recorded. It refuses one of a shard that another resharding needs.
