@@ -51,7 +51,7 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
 		},
 		Compare: []int{1, 3}, Newest: 2,
-		Mark: &sqltable.Mark{
+		Mark: sqltable.Mark{
 			Row: rowOf(leaseops.Mark("")), Column: 1, ErrEmptied: errs.ErrAuthority,
 			First: "stop all programs that use it, wait until their windows have ended (15 s, up to ten minutes " +
 				"on SQLite, or the span that you have set), so that no process holds a number of the lost records " +

@@ -73,7 +73,7 @@ var rules = []rule{
 		why: "it is what all that writes SQL knows of the databases, in every module, so it imports no other package",
 	},
 	{
-		dir: "internal/sqltable", may: []string{"./internal/attempt", "./internal/dialect"},
+		dir: "internal/sqltable", may: []string{"./internal/attempt", "./internal/dialect", "./internal/errs"},
 		why: "stores of every kind make their requests with it, without GORM and without a driver",
 	},
 	{
