@@ -58,7 +58,7 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 				"any more",
 			Again: "Stop all programs that use it, wait until their windows have ended, and start them again",
 			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
-				return authority.In(string(d), q).Placed(p).Noted(ctx, p.Table)
+				return authority.In(string(d), q).Placed(p).Noted(ctx, authority.Leases, p.Table)
 			},
 		},
 		Package: "sqllease", Holds: "records", Purpose: purpose, Rights: "SELECT, INSERT and UPDATE",

@@ -263,7 +263,8 @@ func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	is := segment.Identity{ID: s.table.Identity(), Place: "table " + s.table.Name()}
 	note := func(ctx context.Context, q sqltable.Querier) (string, error) {
 		d := authority.In(string(s.table.Kind()), q).Placed(s.table.Place())
-		return d.OfCounters(ctx, s.table.Name(), is.ID)
+		noted, err := d.Identity(ctx, authority.Counters, s.table.Name(), is.ID)
+		return noted.Place, err
 	}
 	// Whoever asks may have the lock of the database, or its only connection.
 	ctx, cancel := context.WithTimeout(ctx, notePatience)
