@@ -2,24 +2,18 @@
 // and doubles the number of shards during reads:
 //
 //	go run ./examples/sharding
-//	go run ./examples/sharding -postgres postgres://user@host/database    # a third database
 //
 // The file models.go defines which rows are colocated. The file shop.go opens the databases and
 // creates the router. The chapters follow here, in the order in which they run. The last one checks
 // all rows.
-//
-// In PostgreSQL the command creates tables whose names begin with sharding_example_ and drops them
-// at the end. If such tables exist already, it returns an error and changes nothing.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,25 +25,20 @@ import (
 )
 
 func main() {
-	postgres := flag.String("postgres", "", "the `DSN` of a PostgreSQL database to use as well")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) // to drop the tables then, too
-	err := run(ctx, os.Stdout, *postgres)
-	stop()
-	if err != nil {
+	if err := run(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sharding:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs everything in its own directory and removes the directory afterwards.
-func run(ctx context.Context, w io.Writer, postgres string) (err error) {
+func run(ctx context.Context, w io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sharding")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := open(ctx, w, dir, postgres)
+	s, err := open(ctx, w, dir)
 	if err != nil {
 		return err
 	}
@@ -261,12 +250,6 @@ func add(tx *snowflakeplugin.ShardTx, id snowflakeplugin.ID, gold int64) error {
 
 // resharding splits every shard in two while another goroutine reads.
 func (s *shop) resharding(ctx context.Context) error {
-	s.shards = shards
-	if s.drop != nil {
-		s.say("\nWithout PostgreSQL, the example also splits every shard in two.\n")
-		return nil
-	}
-	s.shards = 2 * shards
 	s.say("\nFrom %d shards to %d, while somebody reads:\n\n", shards, 2*shards)
 	r := &reader{customers: s.customers, router: s.router, done: make(chan struct{})}
 	r.ended.Go(func() { r.read(ctx) })
@@ -321,7 +304,7 @@ func (s *shop) checks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.check(total(rows) == c.want && len(rows) == s.shards, "%d of %d rows of %s, from %d to %d on a shard",
+		s.check(total(rows) == c.want && len(rows) == 2*shards, "%d of %d rows of %s, from %d to %d on a shard",
 			total(rows), c.want, c.name, slices.Min(rows), slices.Max(rows))
 	}
 	if err := s.checkPlaces(ctx); err != nil {
@@ -357,12 +340,12 @@ func (s *shop) checkPlaces(ctx context.Context) error {
 	var apart atomic.Int64
 	for _, model := range []any{&Customer{}, &Order{}, &Item{}, &Visit{}} {
 		err := s.router.Each(ctx, model, func(shard int, tx *gorm.DB) error { // several at a time
-			table, err := s.router.Table(model, snowflakeplugin.ID(s.shards+shard)) // as of any row there
+			table, err := s.router.Table(model, snowflakeplugin.ID(2*shards+shard)) // as of any row there
 			if err != nil {
 				return err
 			}
 			var n int64
-			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", s.shards, shard).Scan(&n).Error
+			err = tx.Raw("SELECT count(*) FROM "+table+" WHERE id % ? <> ?", 2*shards, shard).Scan(&n).Error
 			apart.Add(n)
 			return err
 		})
@@ -370,6 +353,6 @@ func (s *shop) checkPlaces(ctx context.Context) error {
 			return err
 		}
 	}
-	s.check(apart.Load() == 0, "every row is where ID %% %d says", s.shards)
+	s.check(apart.Load() == 0, "every row is where ID %% %d says", 2*shards)
 	return nil
 }
