@@ -225,6 +225,24 @@ func (s *story) end() {
 	}
 }
 
+// findings are the results of comparing the rows with the tenures.
+type findings struct {
+	stretches []stretch
+	rows      int
+	different int // distinct IDs of the rows
+	told      int // IDs that a process reported as stored
+	missing   int // reported IDs that are not in the table
+	outside   int // IDs that are in no window of the process that issued them
+}
+
+// stretch holds the IDs of one tenure.
+type stretch struct {
+	*tenure
+	ids         []int64   // in order
+	first, last time.Time // of the IDs
+}
+
+// find compares the rows with the tenures.
 func (s *story) find() (f findings, err error) {
 	for _, t := range s.tenures {
 		f.stretches = append(f.stretches, stretch{tenure: t})
