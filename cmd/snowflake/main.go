@@ -47,12 +47,12 @@ func execute(ctx context.Context, args []string, e *env) int {
 	if text := err.Error(); text != "" {
 		say(e.err, "snowflake: %s\n", text)
 	}
-	var exit exitError
+	var exit exitCode
 	switch {
 	case errors.Is(err, errUsage):
 		return exitUsage
 	case errors.As(err, &exit):
-		return exit.code
+		return int(exit)
 	case errors.Is(err, errRefused):
 		return exitRefused
 	}

@@ -89,12 +89,7 @@ func (n nodeInfo) left() time.Duration { return time.Duration(n.SecondsLeft * fl
 func runList(ctx context.Context, e *env, o *options, _ []string) error {
 	store, err := openStore(ctx, e, o, false)
 	if errors.Is(err, errNoTable) && o.table == defaultTable {
-		// This is an answer and not a failure: many games have never leased a number.
-		say(e.err, "snowflake: %s\n", err)
-		if o.json {
-			return printJSON(e.out, []nodeInfo{})
-		}
-		return nil
+		return answerNone(e, o, err)
 	}
 	if err != nil {
 		return err

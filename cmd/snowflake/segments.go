@@ -142,11 +142,7 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) err
 	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if errors.Is(err, errNoTable) && o.table == defaultCounters {
-		say(e.err, "snowflake: %s\n", err)
-		if o.json {
-			return printJSON(e.out, []counterInfo{})
-		}
-		return nil
+		return answerNone(e, o, err)
 	}
 	if err != nil {
 		return err
@@ -264,10 +260,7 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 func openCounters(
 	ctx context.Context, e *env, dsn, table string, makeTable bool,
 ) (*gormsegment.Store, error) {
-	wanted := wantedTable{
-		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
-	}
-	db, err := openTable(ctx, e, dsn, wanted)
+	db, err := openTable(ctx, e, dsn, table, makeTable, "name", "nothing has claimed a number from a counter")
 	if err != nil {
 		return nil, err
 	}
@@ -500,20 +493,17 @@ is a copy of one, which has the counters of the first.
 	}
 }
 
-// ticketServer is one of the databases that share a counter.
+// ticketServer is one of the databases that share a counter, and what JSON says of it. It is named by its
+// place, because a DSN may hold a password.
 type ticketServer struct {
-	label, dsn string
-	store      *gormsegment.Store // nil if the table is not there, and the command only looks
-	before     *counterInfo       // nil if there is no counter
-}
-
-// residueInfo is a database in JSON. It is named by its place, because a DSN may hold a password.
-type residueInfo struct {
 	Database  string       `json:"database"`
 	Before    *counterInfo `json:"before"` // null if there was no counter
 	After     *counterInfo `json:"after"`  // null if the command only looked
 	Remainder int          `json:"remainder"`
 	Modulus   int          `json:"modulus"`
+
+	dsn   string
+	store *gormsegment.Store // nil if the table is not there, and the command only looks
 }
 
 func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string) error {
@@ -530,37 +520,35 @@ func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string)
 	}
 	for i := range servers {
 		if err := servers[i].look(ctx, e, o.table, name); err != nil {
-			return fmt.Errorf("%s: %w", servers[i].label, err)
+			return fmt.Errorf("%s: %w", servers[i].Database, err)
 		}
 	}
 	if err := forgotten(name, servers); err != nil && (!o.force || !errors.Is(err, errRefused)) {
 		return err
 	}
-	infos := make([]residueInfo, len(servers))
-	for i, s := range servers {
-		infos[i] = residueInfo{Database: s.label, Before: s.before, Remainder: i, Modulus: len(servers)}
-	}
 	if !o.dryRun {
-		if err := setResidues(ctx, e, o.table, name, servers, infos); err != nil {
+		if err := setResidues(ctx, e, o.table, name, servers); err != nil {
 			return err
 		}
 	}
 	if o.json {
-		return printJSON(e.out, infos)
+		return printJSON(e.out, servers)
 	}
-	return printResidues(e.out, infos, o.dryRun)
+	return printResidues(e.out, servers, o.dryRun)
 }
 
 // ticketServers reads the arguments.
 func ticketServers(e *env, args []string) ([]ticketServer, error) {
 	servers := make([]ticketServer, 0, len(args))
 	for i, dsn := range args {
-		s := ticketServer{label: fmt.Sprintf("database %d", i+1), dsn: dsn}
+		s := ticketServer{
+			Database: fmt.Sprintf("database %d", i+1), Remainder: i, Modulus: len(args), dsn: dsn,
+		}
 		if variable, ok := strings.CutPrefix(dsn, "$"); ok {
 			variable = strings.Trim(variable, "{}")
-			s.label += " ($" + plain(variable) + ")"
+			s.Database += " ($" + plain(variable) + ")"
 			if s.dsn = e.getenv(variable); s.dsn == "" {
-				return nil, usagef("segments residues: %s: the environment variable is not set", s.label)
+				return nil, usagef("segments residues: %s: the environment variable is not set", s.Database)
 			}
 		}
 		for j, other := range servers {
@@ -586,7 +574,7 @@ func (s *ticketServer) look(ctx context.Context, e *env, table, name string) err
 	c, found, err := counterOf(ctx, store, name)
 	if found {
 		info := newCounterInfo(c)
-		s.before = &info
+		s.Before = &info
 	}
 	return err
 }
@@ -597,11 +585,11 @@ func forgotten(name string, servers []ticketServer) error {
 	have := make(map[int64][]int64)
 	frozen, found := 0, false
 	for _, s := range servers {
-		if s.before == nil {
+		if s.Before == nil {
 			continue
 		}
 		found = true
-		switch c := s.before; {
+		switch c := s.Before; {
 		case c.Modulus == 0:
 			frozen++
 		case !slices.Contains(have[c.Modulus], c.Remainder):
@@ -626,14 +614,14 @@ func forgotten(name string, servers []ticketServer) error {
 
 // setResidues makes the tables that are not there, and sets the residues.
 func setResidues(
-	ctx context.Context, e *env, table, name string, servers []ticketServer, infos []residueInfo,
+	ctx context.Context, e *env, table, name string, servers []ticketServer,
 ) (err error) {
 	ledgers := make([]segment.Ledger, len(servers))
 	for i := range servers {
 		s := &servers[i]
 		if s.store == nil {
 			if s.store, err = openCounters(ctx, e, s.dsn, table, true); err != nil {
-				return fmt.Errorf("%s: %w", s.label, err)
+				return fmt.Errorf("%s: %w", s.Database, err)
 			}
 		}
 		ledgers[i] = s.store
@@ -647,10 +635,10 @@ func setResidues(
 	for i, s := range ledgers {
 		c, _, err := counterOf(ctx, s, name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", servers[i].label, err)
+			return fmt.Errorf("%s: %w", servers[i].Database, err)
 		}
 		info := newCounterInfo(c)
-		infos[i].After = &info
+		servers[i].After = &info
 	}
 	return nil
 }
@@ -661,36 +649,36 @@ func distinct(ctx context.Context, servers []ticketServer) error {
 	for _, s := range servers {
 		is, err := s.store.Identity(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.label, err)
+			return fmt.Errorf("%s: %w", s.Database, err)
 		}
 		if first := seen[is.ID]; first != "" {
 			return usagef("segments residues: %s and %s have one table of counters, with different DSNs, or one "+
-				"of them is a copy of the other; nothing was changed", first, s.label)
+				"of them is a copy of the other; nothing was changed", first, s.Database)
 		}
-		seen[is.ID] = s.label
+		seen[is.ID] = s.Database
 	}
 	return nil
 }
 
-func printResidues(w io.Writer, infos []residueInfo, dryRun bool) error {
+func printResidues(w io.Writer, servers []ticketServer, dryRun bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	say(table, "DATABASE\tNEXT BEFORE\tRESIDUE BEFORE\tNEXT\tRESIDUE\n")
 	highest := int64(1)
-	for _, i := range infos {
-		if i.Before != nil {
-			highest = max(highest, i.Before.Next)
+	for _, s := range servers {
+		if s.Before != nil {
+			highest = max(highest, s.Before.Next)
 		}
 	}
-	for _, i := range infos {
+	for _, s := range servers {
 		before, residue, next := "-", "no counter", fmt.Sprint(highest)
-		if i.Before != nil {
-			before, residue = fmt.Sprint(i.Before.Next), i.Before.residue()
+		if s.Before != nil {
+			before, residue = fmt.Sprint(s.Before.Next), s.Before.residue()
 		}
-		if i.After != nil {
-			next = fmt.Sprint(i.After.Next)
+		if s.After != nil {
+			next = fmt.Sprint(s.After.Next)
 		}
-		after := counterInfo{Remainder: int64(i.Remainder), Modulus: int64(i.Modulus)}
-		say(table, "%s\t%s\t%s\t%s\t%s\n", i.Database, before, residue, next, after.residue())
+		after := counterInfo{Remainder: int64(s.Remainder), Modulus: int64(s.Modulus)}
+		say(table, "%s\t%s\t%s\t%s\t%s\n", s.Database, before, residue, next, after.residue())
 	}
 	if err := table.Flush(); err != nil {
 		return err

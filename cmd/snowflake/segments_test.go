@@ -318,7 +318,7 @@ func TestResiduesThatWereInterruptedAreSetByAnotherRun(t *testing.T) {
 		has(t, b.succeed(t, "segments", "show", "tickets"), stateFrozen)
 		has(t, b.succeed(t, "segments", "raise", "tickets", "700"), "It is frozen")
 		out := a.succeed(t, "segments", "residues", "tickets", a.dsn, b.dsn, "--json")
-		infos := decode[[]residueInfo](t, out)
+		infos := decode[[]ticketServer](t, out)
 		if len(infos) != 2 || infos[1].Before.State != stateFrozen || infos[1].After.State != stateOpen || infos[0].After.Next != 700 {
 			t.Errorf("it prints\n%s", out)
 		}
