@@ -240,17 +240,6 @@ func leadsTo(v reflect.Value, model reflect.Type) bool {
 	return elem == model
 }
 
-// onlyCell returns the cell of a statement that has only one to fill: it creates one struct with
-// all of its columns, and one integer key among them is tagged. Most creates are of this kind, and
-// the bookkeeping for many rows would cost more than the ID.
-func (f *frame) onlyCell() (reflect.Value, bool) {
-	if !f.structs.single || len(f.plan.columns) != 1 || !f.plan.columns[0].plain ||
-		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 || f.plan.bound {
-		return reflect.Value{}, false
-	}
-	return f.structs.rv.Field(f.plan.columns[0].direct), true
-}
-
 // sentColumns returns the columns that the INSERT will have, as Select and Omit say. unselected has
 // the primary keys that are missing there only because Select does not name them: a row needs its
 // key. A column that is left out on purpose gets no ID, because the ID would be in no row.
@@ -522,9 +511,9 @@ func (f *frame) forgetParents(gone []int64) {
 	if f.rows != nil && f.structs.plan != nil {
 		v = f.structs.rv
 	}
-	relations := &f.plan.schema.Relationships
+	relations := ownRelations(f.plan.schema)
 	eachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
-		for _, relation := range slices.Concat(relations.BelongsTo, relations.HasOne, relations.HasMany) {
+		for _, relation := range relations {
 			if _, zero := relation.Field.ValueOf(f.context(), row); zero {
 				continue
 			}
