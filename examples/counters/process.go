@@ -22,19 +22,18 @@ type process struct {
 }
 
 // newProcess opens a database with counters. The clock decides which day an invoice is of.
-func newProcess(ctx context.Context, kind gorm.Dialector, clock func() time.Time) (p *process, err error) {
+func newProcess(ctx context.Context, dir string, clock func() time.Time) (p *process, err error) {
 	p = &process{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.db, err = openDB(ctx, kind); err != nil {
+	if p.db, err = openDB(ctx, dir, "main.db"); err != nil {
 		return p, err
 	}
 	p.ends = append(p.ends, func() error { return closeDB(p.db) })
-	table := gormsegment.WithTable(prefix + "segments")
-	store, err := gormsegment.New(p.db, table) //nolint:contextcheck // it uses the context of p.db
+	store, err := gormsegment.New(p.db) //nolint:contextcheck // it uses the context of p.db
 	if err != nil {
 		return p, err
 	}

@@ -14,7 +14,7 @@ import (
 // story holds what the chapters share.
 type story struct {
 	w      io.Writer
-	place  databases
+	dir    string
 	now    atomic.Pointer[time.Time] // by which invoices have their day
 	ada    *process
 	bob    *process
@@ -22,18 +22,18 @@ type story struct {
 }
 
 // tell opens the processes and runs the chapters in order.
-func tell(ctx context.Context, w io.Writer, place databases) (err error) {
-	s := &story{w: w, place: place}
+func tell(ctx context.Context, w io.Writer, dir string) (err error) {
+	s := &story{w: w, dir: dir}
 	s.clock(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
 	clock := func() time.Time { return *s.now.Load() }
-	if s.ada, err = newProcess(ctx, place.main, clock); err != nil {
+	if s.ada, err = newProcess(ctx, dir, clock); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.ada.close()) }()
 	if err := s.ada.db.AutoMigrate(&Order{}, &Invoice{}); err != nil {
 		return err
 	}
-	if s.bob, err = newProcess(ctx, place.main, clock); err != nil {
+	if s.bob, err = newProcess(ctx, dir, clock); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.bob.close()) }()
@@ -132,7 +132,7 @@ so nothing is left over when a process ends.
 // tickets go on while one of two databases does not answer.
 func (s *story) tickets(ctx context.Context) (err error) {
 	fmt.Fprint(s.w, "\nTwo ticket databases give numbers in turn: one the even numbers, one the odd.\n\n")
-	t, err := newTickets(ctx, s.place)
+	t, err := newTickets(ctx, s.dir)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (s *story) tickets(ctx context.Context) (err error) {
 	}
 	s.show("both answer", before)
 
-	start, err := s.place.stop(ctx, t.dbs[0], t.tables[0])
+	start, err := stop(ctx, t.dbs[0])
 	if err != nil {
 		return err
 	}

@@ -29,13 +29,12 @@ const (
 // tickets are two ticket databases. The first gives the even numbers, the second the odd ones.
 type tickets struct {
 	dbs    [2]*gorm.DB
-	tables [2]string
 	source *segment.Source
 	ends   []func() error
 }
 
-func newTickets(ctx context.Context, place databases) (t *tickets, err error) {
-	t = &tickets{tables: [2]string{prefix + "even", prefix + "odd"}}
+func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
+	t = &tickets{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -43,12 +42,11 @@ func newTickets(ctx context.Context, place databases) (t *tickets, err error) {
 	}()
 	var sources [2]*segment.Source
 	for i := range t.dbs {
-		if t.dbs[i], err = openDB(ctx, place.tickets[i]); err != nil {
+		if t.dbs[i], err = openDB(ctx, dir, []string{"even.db", "odd.db"}[i]); err != nil {
 			return t, err
 		}
 		t.ends = append(t.ends, func() error { return closeDB(t.dbs[i]) })
-		table := gormsegment.WithTable(t.tables[i])
-		store, err := gormsegment.New(t.dbs[i], table) //nolint:contextcheck // it uses the context of the handle
+		store, err := gormsegment.New(t.dbs[i]) //nolint:contextcheck // it uses the context of the handle
 		if err != nil {
 			return t, err
 		}
