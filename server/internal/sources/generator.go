@@ -82,16 +82,10 @@ func (o GeneratorOptions) table() (opts []sqllease.Option) {
 	return opts
 }
 
-// noStore is a store that is never there.
-type noStore struct{}
+// noStore is a store that is never there, so it is asked for nothing but its clock.
+type noStore struct{ lease.Store }
 
 func (noStore) Now(context.Context) (time.Time, error) { return time.Time{}, lease.ErrStore }
-
-func (noStore) List(context.Context) ([]lease.Record, error) { return nil, lease.ErrStore }
-
-func (noStore) Swap(context.Context, lease.Record, lease.Record) (bool, error) {
-	return false, lease.ErrStore
-}
 
 // StartGenerator begins to lease a number, and returns at once. A database that does not answer is asked
 // again, so the service may start before its database.
