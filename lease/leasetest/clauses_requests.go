@@ -69,14 +69,10 @@ func clausesOfRequests() []clause {
 				if err == nil {
 					err = h.end(last)
 				}
-				if err != nil {
-					p.failf("%v", err)
-				}
+				p.must("after requests that were broken off", err)
 				// The node can then be used as if nothing had happened.
 				_, err = patiently(func() (lease.Record, error) { return p.increment(stores[0], r.Node, "last") })
-				if err != nil {
-					p.failf("%v", err)
-				}
+				p.must("after requests that were broken off", err)
 			},
 		},
 		{

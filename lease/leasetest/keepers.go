@@ -38,9 +38,7 @@ func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option)
 func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	p.t.Helper()
 	k, err := p.acquire(s, layout(), opts...)
-	if err != nil {
-		p.failf("no node was acquired: %v", err)
-	}
+	p.must("no node was acquired", err)
 	return k
 }
 
@@ -58,13 +56,9 @@ func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
 	p.t.Helper()
 	id, err := g.Next(p.ctx)
-	if err != nil {
-		p.failf("no ID: %v", err)
-	}
+	p.must("no ID", err)
 	parts, err := layout().Decompose(id)
-	if err != nil {
-		p.failf("%v", err)
-	}
+	p.must("the ID", err)
 	return id, parts
 }
 
@@ -76,9 +70,7 @@ func (p *probe) steal(s lease.Store, node int64) lease.Record {
 		next := following(prev, "thief")
 		next.Until = p.now(s).Add(time.Hour)
 		ok, err := s.Swap(p.ctx, prev, next)
-		if err != nil {
-			p.failf("%s: %v", describe(prev, next), err)
-		}
+		p.must(describe(prev, next), err)
 		if ok {
 			return next
 		}

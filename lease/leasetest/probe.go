@@ -27,6 +27,14 @@ func (p *probe) failf(format string, args ...any) {
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
 }
 
+// must ends the clause if what was done has ended with an error.
+func (p *probe) must(what string, err error) {
+	p.t.Helper()
+	if err != nil {
+		p.failf("%s: %v", what, err)
+	}
+}
+
 // handles opens n handles.
 func (p *probe) handles(n int) []lease.Store {
 	stores := make([]lease.Store, n)
@@ -78,9 +86,7 @@ func (p *probe) refuse(s lease.Store, prev, next lease.Record, reason string) {
 func (p *probe) list(s lease.Store) []lease.Record {
 	p.t.Helper()
 	records, err := s.List(p.ctx)
-	if err != nil {
-		p.failf("List: %v", err)
-	}
+	p.must("List", err)
 	records = slices.Clone(records)
 	slices.SortFunc(records, byNode)
 	for i := 1; i < len(records); i++ {
@@ -117,9 +123,7 @@ func (p *probe) holds(s lease.Store, want ...lease.Record) {
 func (p *probe) now(s lease.Store) time.Time {
 	p.t.Helper()
 	now, err := s.Now(p.ctx)
-	if err != nil {
-		p.failf("Now: %v", err)
-	}
+	p.must("Now", err)
 	return now
 }
 
@@ -127,9 +131,7 @@ func (p *probe) now(s lease.Store) time.Time {
 func (p *probe) find(s lease.Store, node int64) lease.Record {
 	p.t.Helper()
 	r, err := find(p.ctx, s, node)
-	if err != nil {
-		p.failf("%v", err)
-	}
+	p.must("looking for the record", err)
 	return r
 }
 
@@ -148,9 +150,7 @@ func (p *probe) together(n int, f func(i int) error) {
 	close(start)
 	wg.Wait()
 	for _, err := range errs {
-		if err != nil {
-			p.failf("%v", err)
-		}
+		p.must("among others at the same time", err)
 	}
 }
 
