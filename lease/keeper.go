@@ -681,12 +681,7 @@ func (k *Keeper) observe(began time.Time, err error) {
 
 // permanent tells whether somebody has to do something about err.
 func permanent(err error) bool {
-	for _, sentinel := range []error{ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord, errs.ErrAuthority} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
+	return errs.IsAny(err, ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord, errs.ErrAuthority)
 }
 
 // tell sends an event about the number that the keeper has, or has lost.

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -986,13 +987,8 @@ func (m *merging) explain(ctx context.Context, name string, err error) error {
 		text = "something is undecided, so nothing was copied: decide it in " + m.path + ", and then " +
 			"use " + m.command("check")
 	}
-	for _, refusal := range []error{
-		merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged,
-	} {
-		if errors.Is(err, refusal) {
-			text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
-			break
-		}
+	if errs.IsAny(err, merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged) {
+		text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return &hidden{m.secrets.Clean(text), err}
 }

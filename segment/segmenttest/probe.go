@@ -29,6 +29,15 @@ func (p *probe) failf(format string, args ...any) {
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
 }
 
+// handles opens n handles.
+func (p *probe) handles(n int) []segment.Store {
+	stores := make([]segment.Store, n)
+	for i := range stores {
+		stores[i] = p.open()
+	}
+	return stores
+}
+
 // must ends the clause if there is an error.
 func (p *probe) must(err error) {
 	p.t.Helper()
@@ -164,10 +173,7 @@ func (p *probe) numbers(s *segment.Source, first, last int64) {
 // race claims from many handles at the same time, and expects that no two claims overlap.
 func (p *probe) race(handles, rounds int, what func(i, round int) (name string, n int64)) {
 	p.t.Helper()
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
+	stores := p.handles(handles)
 	var (
 		mu    sync.Mutex
 		spans = map[string][]span{}
@@ -204,11 +210,7 @@ func (p *probe) together(n int, f func(i int) error) {
 	}
 	close(start)
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			p.failf("%v", err)
-		}
-	}
+	p.must(errors.Join(errs...))
 }
 
 // disjoint expects that no two claims have a common number.
@@ -227,10 +229,7 @@ func (p *probe) disjoint(name string, all []span) {
 func (p *probe) interrupted() {
 	p.t.Helper()
 	const handles, rounds = 4, 30
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
+	stores := p.handles(handles)
 	var (
 		mu   sync.Mutex
 		all  []span

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 	"github.com/snowflakeplugin/snowflakeplugin/observe/promobserve/idcollector"
@@ -139,16 +140,8 @@ func (g *Generator) acquire(ctx context.Context) {
 
 // passing says whether time heals an error.
 func passing(err error) bool {
-	if errors.Is(err, lease.ErrLayoutMismatch) || errors.Is(err, lease.ErrInvalidOption) ||
-		errors.Is(err, lease.ErrInvalidRecord) {
-		return false
-	}
-	for _, heals := range []error{lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew} {
-		if errors.Is(err, heals) {
-			return true
-		}
-	}
-	return false
+	return errs.IsAny(err, lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew) &&
+		!errs.IsAny(err, lease.ErrLayoutMismatch, lease.ErrInvalidOption, lease.ErrInvalidRecord)
 }
 
 // lease opens the store and takes a number.
