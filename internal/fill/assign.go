@@ -117,7 +117,7 @@ func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
 		}
 		return nil
 	case byColumn:
-		return numbers.draw(fr.context(), column.of(source), ids)
+		return numbers.draw(fr.context(), newOfColumn(source, column), ids)
 	}
 	return numbers.Take(fr.context(), ids)
 }

@@ -26,6 +26,10 @@ type ofColumn struct {
 	table, column string
 }
 
+func newOfColumn(source ColumnSource, c *column) ofColumn {
+	return ofColumn{source, c.field.Schema.Table, c.field.DBName}
+}
+
 // Fill sets every element of ids to a number of the column.
 func (o ofColumn) Fill(ctx context.Context, ids []int64) error {
 	return o.FillColumn(ctx, o.table, o.column, ids)
@@ -109,11 +113,6 @@ func (n *Numbers) columnSource() (source ColumnSource, has bool) {
 	return source, has
 }
 
-// of returns the source of the column, where a source has numbers for each.
-func (c *column) of(source ColumnSource) ofColumn {
-	return ofColumn{source, c.field.Schema.Table, c.field.DBName}
-}
-
 // nextOf is Next for a column.
 func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
 	source, byColumn := n.columnSource()
@@ -121,7 +120,7 @@ func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
 		return n.Next(ctx)
 	}
 	ids := make([]int64, 1)
-	err := n.draw(ctx, c.of(source), ids)
+	err := n.draw(ctx, newOfColumn(source, c), ids)
 	return ids[0], err
 }
 
