@@ -428,7 +428,11 @@ func (d Database) inMemory(ctx context.Context) (is bool, err error) {
 	if !d.Embedded {
 		return false, nil
 	}
-	if is, err = sqltable.Persist(ctx, func() (bool, error) { return d.hasNoFile(ctx) }); err != nil {
+	err = sqltable.Persist(ctx, func() (err error) {
+		is, err = d.hasNoFile(ctx)
+		return err
+	})
+	if err != nil {
 		return false, d.failed(ctx, err)
 	}
 	return is, nil
@@ -684,10 +688,7 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 // been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
 // somebody else writes, it is tried again.
 func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
-	_, err := sqltable.Persist(ctx, func() (struct{}, error) {
-		return struct{}{}, d.transactOnce(ctx, needed, do)
-	})
-	return err
+	return sqltable.Persist(ctx, func() error { return d.transactOnce(ctx, needed, do) })
 }
 
 func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
@@ -703,10 +704,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 		isConn = true
 	}
 	if isConn && d.Autocommits { // whatever the session is set to
-		_, err = sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) (struct{}, error) {
-			return struct{}{}, do(q)
-		})
-		return err
+		return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
 	}
 	beginner, ok := d.Pool.(interface {
 		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)

@@ -461,25 +461,20 @@ func (s *Store) znode(name string) string { return s.path + "/nodes/" + name }
 // prepare makes the znodes above the records, those that are not there.
 func (s *Store) prepare(ctx context.Context) error {
 	var parent string
+	var all []string
 	for part := range strings.SplitSeq(s.path[1:], "/") {
 		parent += "/" + part
-		if err := s.make(ctx, parent, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
+		all = append(all, parent)
 	}
-	for _, name := range []string{"nodes", "clock"} {
-		if err := s.make(ctx, s.path+"/"+name, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	for _, znode := range append(all, s.path+"/nodes", s.path+"/clock") {
+		_, err := request(ctx, s, znode, func() (string, error) {
+			return s.conn.Create(znode, nil, zk.FlagPersistent, s.acl)
+		})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Store) make(ctx context.Context, znode string, data []byte) error {
-	_, err := request(ctx, s, znode, func() (string, error) {
-		return s.conn.Create(znode, data, zk.FlagPersistent, s.acl)
-	})
-	return err
 }
 
 // request asks ZooKeeper about a znode, and returns when it has answered or ctx has ended.
