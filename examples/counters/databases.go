@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -27,6 +28,18 @@ func closeDB(db *gorm.DB) error {
 		return err
 	}
 	return pool.Close()
+}
+
+// opened has what ends the things that were opened, in their order.
+type opened []func() error
+
+// close ends everything, beginning with what was opened last.
+func (o opened) close() error {
+	var errs []error
+	for _, end := range slices.Backward(o) {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
 }
 
 // stop makes a database silent, as one is that is stopped or cut off. The function that it returns makes it

@@ -30,7 +30,7 @@ const (
 type tickets struct {
 	dbs    [2]*gorm.DB
 	source *segment.Source
-	ends   []func() error
+	opened
 }
 
 func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
@@ -45,19 +45,19 @@ func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
 		if t.dbs[i], err = openDB(ctx, dir, []string{"even.db", "odd.db"}[i]); err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, func() error { return closeDB(t.dbs[i]) })
+		t.opened = append(t.opened, func() error { return closeDB(t.dbs[i]) })
 		store, err := gormsegment.New(t.dbs[i]) //nolint:contextcheck // it uses the context of the handle
 		if err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, store.Close)
+		t.opened = append(t.opened, store.Close)
 		sources[i], err = segment.New(store, "ticket",
 			segment.WithResidue(int64(i), 2), segment.WithBlock(ticketBlock, ticketBlock),
 			segment.WithMaxWait(patience), segment.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, sources[i].Close)
+		t.opened = append(t.opened, sources[i].Close)
 	}
 	t.source, err = segment.Tickets(sources[0], sources[1])
 	return t, err
@@ -92,12 +92,4 @@ func (t *tickets) takeUntilEven(ctx context.Context) ([]int64, error) {
 			return numbers, nil
 		}
 	}
-}
-
-func (t *tickets) close() error {
-	var errs []error
-	for i := len(t.ends) - 1; i >= 0; i-- {
-		errs = append(errs, t.ends[i]())
-	}
-	return errors.Join(errs...)
 }

@@ -87,7 +87,6 @@ Everything once more:
   yes  10001 of 10001 rows of Order, from 30N to 32N on a shard
   yes  20002 of 20002 rows of Item, from 60N to 64N on a shard
   yes  2000 of 2000 rows of Visit, from 62 to 63 on a shard
-  yes  every row is where ID % 32 says
   yes  the sums are what they were: 50000 gold, prices of 50005000
   yes  every customer is found by the ID
   yes  all tables have the columns and the indexes of their models
@@ -146,11 +145,6 @@ func theChecksCanFail(t *testing.T, s *shop) {
 			"  NO   all tables have the columns and the indexes of their models",
 		},
 		{
-			"UPDATE visits_16_g1 SET id = id + 1 " +
-				"WHERE id = (SELECT max(id) FROM visits_16_g1)",
-			"  NO   every row is where ID % 32 says",
-		},
-		{
 			"DELETE FROM customers_00_g1 " +
 				"WHERE id = (SELECT max(id) FROM customers_00_g1)",
 			"  NO   499 of 500 rows of Customer", // and so it is not found, and the gold is lost
@@ -171,8 +165,8 @@ func theChecksCanFail(t *testing.T, s *shop) {
 			t.Errorf("after %s: %v and\n%s\nwant %q", c.sql, err, out.String(), c.want)
 		}
 	}
-	if s.faults != 5 {
-		t.Errorf("%d checks failed in the end, want 5", s.faults)
+	if s.faults != 4 {
+		t.Errorf("%d checks failed in the end, want 4", s.faults)
 	}
 }
 

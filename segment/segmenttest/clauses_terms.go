@@ -166,10 +166,7 @@ func clausesOfTerms() []clause {
 				}
 				var names []string
 				p.daily(s, time.Now, nil, func() bool {
-					names = nil
-					for _, c := range p.counters(l, "orders") {
-						names = append(names, c.Name)
-					}
+					names = p.names(l, "orders")
 					return !slices.Contains(names, "orders/20000101")
 				})
 				if len(names) != 3 || names[0] != "orders" || names[1] != "orders/20000102" {
@@ -257,20 +254,12 @@ func clausesOfLedgers() []clause {
 				for i, name := range []string{"b_/2", "b_/1", "bx/1", "B_/1", "a", "b_", "b%/1", "[b]*", "ab_/3"} {
 					p.claim(s, name, int64(i+1), 1)
 				}
-				var names []string
-				for _, c := range p.counters(p.ledger(), "b_/") {
-					names = append(names, c.Name)
-				}
+				names := p.names(p.ledger(), "b_/")
 				if !slices.Equal(names, []string{"b_/1", "b_/2"}) {
 					p.failf("with the prefix %q are listed %q", "b_/", names)
 				}
-				all := p.counters(s, "")
-				if len(all) != 9 || !slices.IsSortedFunc(all, func(a, b segment.Counter) int {
-					if a.Name < b.Name {
-						return -1
-					}
-					return 1
-				}) {
+				all := p.names(s, "")
+				if len(all) != 9 || !slices.IsSorted(all) {
 					p.failf("all counters are %v", all)
 				}
 				c := p.counter(s, "a")

@@ -117,6 +117,15 @@ func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	return found
 }
 
+// names returns the names of the counters with a prefix.
+func (p *probe) names(s segment.Ledger, prefix string) (names []string) {
+	p.t.Helper()
+	for _, c := range p.counters(s, prefix) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // counter returns one counter.
 func (p *probe) counter(s segment.Ledger, name string) segment.Counter {
 	p.t.Helper()

@@ -34,9 +34,11 @@ func (w *writer) fail(code, text string) {
 	w.text("-" + code + " " + text + "\r\n")
 }
 
-func (w *writer) bulk(text string) {
-	w.header('$', int64(len(text)))
-	w.text(text + "\r\n")
+func (w *writer) bulk(texts ...string) {
+	for _, text := range texts {
+		w.header('$', int64(len(text)))
+		w.text(text + "\r\n")
+	}
 }
 
 // integer writes a number as an integer of the protocol.
