@@ -338,6 +338,15 @@ type bounded interface {
 	lease.WithinSwapper
 }
 
+// swappers returns the ways to swap in a store, by the names of its methods.
+func swappers(s lease.Store) map[string]lease.Store {
+	ways := map[string]lease.Store{"Swap": s}
+	if able, ok := s.(bounded); ok {
+		ways["SwapWithin"] = hasty{able}
+	}
+	return ways
+}
+
 // hasty is a store whose Swap calls SwapWithin.
 type hasty struct{ bounded }
 

@@ -87,7 +87,7 @@ func difference(got, want lease.Record) string {
 // settled returns the error of a swap that must succeed.
 func settled(ok bool, err error) error {
 	if err == nil && !ok {
-		return errors.New("a swap was refused although nobody else uses that node")
+		return errors.New("it was refused, although the node has the owner and the version that it goes from")
 	}
 	return err
 }

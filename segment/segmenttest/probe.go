@@ -77,6 +77,13 @@ func (p *probe) claimOn(s segment.TermsStore, name string, n int64, t segment.Te
 	}
 }
 
+// noClaimOn expects that a claim on terms is refused with an error that wraps the sentinel.
+func (p *probe) noClaimOn(s segment.TermsStore, name string, n int64, t segment.Terms, sentinel error) {
+	p.t.Helper()
+	_, err := s.ClaimOn(p.ctx, name, n, t)
+	p.refuse(err, sentinel)
+}
+
 // terms opens a handle that checks terms, or skips the clause.
 func (p *probe) terms() segment.TermsStore {
 	p.t.Helper()
@@ -129,13 +136,23 @@ func (p *probe) names(s segment.Ledger, prefix string) (names []string) {
 // counter returns one counter.
 func (p *probe) counter(s segment.Ledger, name string) segment.Counter {
 	p.t.Helper()
-	for _, c := range p.counters(s, name) {
+	c, err := p.find(s, name)
+	p.must(err)
+	if c.Name != name {
+		p.failf("counter %q is not listed", name)
+	}
+	return c
+}
+
+// find returns the counter, or none if it is not there. Any goroutine may call it.
+func (p *probe) find(s segment.Ledger, name string) (segment.Counter, error) {
+	found, err := s.Counters(p.ctx, name)
+	for _, c := range found {
 		if c.Name == name {
-			return c
+			return c, err
 		}
 	}
-	p.failf("counter %q is not listed", name)
-	return segment.Counter{}
+	return segment.Counter{}, err
 }
 
 // source returns a source of the counter "orders" that claims each number by itself.
@@ -265,17 +282,6 @@ func (p *probe) interrupted() {
 		return nil
 	})
 	p.disjoint("orders", all)
-}
-
-// orders returns the counter "orders". Its Next is 0 if there is none. Any goroutine may call it.
-func (p *probe) orders(s segment.Ledger) (segment.Counter, error) {
-	found, err := s.Counters(p.ctx, "orders")
-	for _, c := range found {
-		if c.Name == "orders" {
-			return c, err
-		}
-	}
-	return segment.Counter{}, err
 }
 
 // beside calls other with several handles, and claims from others as long as that takes. It returns the
