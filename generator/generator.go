@@ -342,7 +342,6 @@ func (g *Generator) waitForWindow(
 		r.window.Node, stamp(tick), stamp(r.window.From), stamp(r.window.Until), err)
 }
 
-// recordWait counts a completed wait.
 func (g *Generator) recordWait(why verdict, spent time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

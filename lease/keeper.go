@@ -371,7 +371,6 @@ func (k *Keeper) list(ctx context.Context) ([]Record, error) {
 	return records, nil
 }
 
-// find returns the record of a node.
 func (k *Keeper) find(ctx context.Context, node int64) (Record, bool, error) {
 	records, err := k.list(ctx)
 	if err != nil {

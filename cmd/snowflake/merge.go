@@ -102,7 +102,6 @@ func planPath(name string, args []string) (string, error) {
 	return args[0], nil
 }
 
-// lockPath returns the path of the lock beside a plan.
 func lockPath(plan string) string {
 	if lock := strings.TrimSuffix(plan, filepath.Ext(plan)) + ".lock"; lock != plan {
 		return lock
@@ -132,7 +131,6 @@ func (m *merging) logger(o *options) *slog.Logger {
 	return slog.New(slog.NewTextHandler(output, settings))
 }
 
-// openDatabase opens a database of a plan.
 func openDatabase(_ context.Context, text string) (*sql.DB, error) {
 	driver, native, err := driverOf(text)
 	if err != nil {

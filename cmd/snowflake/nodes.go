@@ -353,7 +353,6 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	return nil
 }
 
-// nodeIn finds the record of a node.
 func nodeIn(ctx context.Context, store lease.Store, node int64) (nodeInfo, bool, error) {
 	nodes, err := listNodes(ctx, store)
 	if err != nil {
@@ -598,7 +597,6 @@ func oldLeases(
 	return leasesIn(ctx, e, db, tables[0])
 }
 
-// leasesAt opens the leases in the database of a DSN.
 func leasesAt(ctx context.Context, e *env, dsn, table string) (lease.Store, error) {
 	db, _, err := openGORM(e, dsn)
 	if err != nil {

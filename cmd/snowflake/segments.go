@@ -238,7 +238,6 @@ func noCounter(name, table string) error {
 		table, plain(name))
 }
 
-// counterOf finds a counter by its name.
 func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Counter, bool, error) {
 	if err := segment.CheckName(name); err != nil {
 		return segment.Counter{}, false, usagef("%s", err)
@@ -537,7 +536,6 @@ func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string)
 	return printResidues(e.out, servers, o.dryRun)
 }
 
-// ticketServers reads the arguments.
 func ticketServers(e *env, args []string) ([]ticketServer, error) {
 	servers := make([]ticketServer, 0, len(args))
 	for i, dsn := range args {

@@ -56,7 +56,6 @@ are not dropped yet. It counts the rows, which takes a while for large tables, a
 	}
 }
 
-// openShards opens the databases.
 func openShards(e *env, o *options) ([]*gorm.DB, error) {
 	dsns := o.dsns
 	if dsns == nil {

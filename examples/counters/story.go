@@ -21,7 +21,6 @@ type story struct {
 	faults int // checks that failed
 }
 
-// tell opens the processes and runs the chapters in order.
 func tell(ctx context.Context, w io.Writer, dir string) (err error) {
 	s := &story{w: w, dir: dir}
 	s.clock(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
@@ -180,7 +179,6 @@ func (s *story) tickets(ctx context.Context) (err error) {
 	return nil
 }
 
-// show prints the first numbers of a run.
 func (s *story) show(when string, numbers []int64) {
 	fmt.Fprintf(s.w, "  %-17s %3d numbers:", when, len(numbers))
 	for _, n := range numbers[:min(len(numbers), 10)] {
@@ -192,7 +190,6 @@ func (s *story) show(when string, numbers []int64) {
 	fmt.Fprintln(s.w)
 }
 
-// even counts the even numbers.
 func even(numbers []int64) (count int) {
 	for _, n := range numbers {
 		if n%2 == 0 {
@@ -209,7 +206,6 @@ func (s *story) name(p *process) string {
 	return "Bob"
 }
 
-// check prints whether something is as it should be.
 func (s *story) check(ok bool, format string, args ...any) {
 	word := "yes"
 	if !ok {

@@ -63,7 +63,6 @@ func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
 	return t, err
 }
 
-// take takes so many numbers, one after the other.
 func (t *tickets) take(ctx context.Context, count int) ([]int64, error) {
 	numbers := make([]int64, 0, count)
 	for range count {

@@ -78,7 +78,6 @@ func play(ctx context.Context, path string) (s *story, err error) {
 	return s, nil
 }
 
-// tell runs the steps of the story.
 func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	a, err := s.start(ctx, "A")
 	if err != nil {
@@ -124,7 +123,6 @@ func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	return db.WithContext(ctx).Order("id").Find(&s.orders).Error
 }
 
-// start starts this program as a worker.
 func (s *story) start(ctx context.Context, name string) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -183,7 +181,6 @@ func (s *story) until(ctx context.Context, happened func() bool) error {
 	return nil
 }
 
-// hear handles an event of a worker.
 func (s *story) hear(e event) error {
 	p := e.who
 	switch {

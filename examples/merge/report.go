@@ -38,7 +38,6 @@ func short(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// count writes a number with commas.
 func count(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -45,7 +45,6 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	return s.tell(ctx)
 }
 
-// tell runs the chapters in order.
 func (s *shop) tell(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{
 		s.fill, s.spread, s.pages, s.customer, s.transactions, s.resharding, s.checks,
@@ -57,7 +56,6 @@ func (s *shop) tell(ctx context.Context) error {
 	return nil
 }
 
-// fill creates the rows.
 func (s *shop) fill(ctx context.Context) error {
 	s.customers = make([]Customer, customers)
 	for i := range s.customers {
@@ -92,7 +90,6 @@ func (s *shop) fill(ctx context.Context) error {
 	return nil
 }
 
-// spread shows how many rows each shard has.
 func (s *shop) spread(ctx context.Context) error {
 	s.say("\nThe shard of a row is its ID %% %d. How many there are on each:\n\n", shards)
 	var rows [4][]int64
@@ -120,7 +117,6 @@ func (s *shop) spread(ctx context.Context) error {
 	return nil
 }
 
-// total is the sum of the rows of all shards.
 func total(rows []int64) (sum int64) {
 	for _, n := range rows {
 		sum += n

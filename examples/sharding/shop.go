@@ -100,7 +100,6 @@ func (s *shop) shardOf(id snowflakeplugin.ID) int {
 
 func (s *shop) say(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
 
-// check prints whether something holds, and counts what does not.
 func (s *shop) check(holds bool, format string, args ...any) {
 	mark := "yes"
 	if !holds {

@@ -194,7 +194,6 @@ func (t *frameTable) remove(f *frame) {
 // Build makes a frame a clause. GORM builds only the clauses that it knows, and so never this one.
 func (*frame) Build(clause.Builder) {}
 
-// context is that of the statement.
 func (f *frame) context() context.Context {
 	if f.stmt.Context == nil {
 		return context.Background()

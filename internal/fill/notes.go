@@ -93,7 +93,6 @@ func (n *Notes) Add(pool *sql.DB, schemas ...string) {
 	}
 }
 
-// has reports whether a set has an element.
 func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -90,7 +90,6 @@ type Mark struct {
 	ErrEmptied   error
 }
 
-// rowOf returns the row of a table with an identity.
 func (m Mark) rowOf(identity string) Row {
 	row := slices.Clone(m.Row)
 	row[m.Column] = fmt.Sprint(row[m.Column], identity)

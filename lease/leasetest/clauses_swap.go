@@ -240,7 +240,6 @@ func clausesOfSwaps() []clause {
 	}
 }
 
-// faults returns changes that make a valid swap invalid.
 func faults() map[string]func(prev, next *lease.Record) {
 	type record = *lease.Record
 	return map[string]func(prev, next record){

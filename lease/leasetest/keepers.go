@@ -16,7 +16,6 @@ const (
 	short = time.Second
 )
 
-// layout returns the layout of all keepers in this package.
 func layout() generator.Layout { return generator.Default() }
 
 // acquire returns a keeper that is closed after the clause, or the error of [lease.Acquire].
@@ -34,7 +33,6 @@ func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option)
 	return k, nil
 }
 
-// keeper acquires a free node.
 func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	p.t.Helper()
 	k, err := p.acquire(s, layout(), opts...)
@@ -42,7 +40,6 @@ func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	return k
 }
 
-// generator returns a generator that uses a keeper.
 func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	p.t.Helper()
 	g, err := generator.New(layout(), k)
@@ -52,7 +49,6 @@ func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	return g
 }
 
-// next returns an ID and its parts.
 func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
 	p.t.Helper()
 	id, err := g.Next(p.ctx)

@@ -21,7 +21,6 @@ type probe struct {
 	why  string
 }
 
-// failf ends the clause and prints its explanation.
 func (p *probe) failf(format string, args ...any) {
 	p.t.Helper()
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
@@ -35,7 +34,6 @@ func (p *probe) must(what string, err error) {
 	}
 }
 
-// handles opens n handles.
 func (p *probe) handles(n int) []lease.Store {
 	stores := make([]lease.Store, n)
 	for i := range stores {
@@ -44,13 +42,11 @@ func (p *probe) handles(n int) []lease.Store {
 	return stores
 }
 
-// create stores the first record of a node.
 func (p *probe) create(s lease.Store, first lease.Record) lease.Record {
 	p.t.Helper()
 	return p.swap(s, lease.Record{Node: first.Node}, first)
 }
 
-// swap replaces a record.
 func (p *probe) swap(s lease.Store, prev, next lease.Record) lease.Record {
 	p.t.Helper()
 	p.must(describe(prev, next), settled(s.Swap(p.ctx, prev, next)))
@@ -84,7 +80,6 @@ func (p *probe) list(s lease.Store) []lease.Record {
 	return records
 }
 
-// holds expects exactly the given records.
 func (p *probe) holds(s lease.Store, want ...lease.Record) {
 	p.t.Helper()
 	want = slices.Clone(want)
@@ -106,7 +101,6 @@ func (p *probe) holds(s lease.Store, want ...lease.Record) {
 	}
 }
 
-// now reads the store's clock.
 func (p *probe) now(s lease.Store) time.Time {
 	p.t.Helper()
 	now, err := s.Now(p.ctx)
@@ -114,7 +108,6 @@ func (p *probe) now(s lease.Store) time.Time {
 	return now
 }
 
-// find returns the record of a node. The node must have one.
 func (p *probe) find(s lease.Store, node int64) lease.Record {
 	p.t.Helper()
 	r, err := find(p.ctx, s, node)

@@ -23,13 +23,11 @@ type probe struct {
 	why  string
 }
 
-// failf ends the clause and prints its explanation.
 func (p *probe) failf(format string, args ...any) {
 	p.t.Helper()
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
 }
 
-// handles opens n handles.
 func (p *probe) handles(n int) []segment.Store {
 	stores := make([]segment.Store, n)
 	for i := range stores {
@@ -38,7 +36,6 @@ func (p *probe) handles(n int) []segment.Store {
 	return stores
 }
 
-// must ends the clause if there is an error.
 func (p *probe) must(err error) {
 	p.t.Helper()
 	if err != nil {
@@ -46,7 +43,6 @@ func (p *probe) must(err error) {
 	}
 }
 
-// refuse expects an error that wraps the sentinel.
 func (p *probe) refuse(err, sentinel error) {
 	p.t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -67,7 +63,6 @@ func (p *probe) claim(s segment.Store, name string, n, first int64) int64 {
 	return got
 }
 
-// claimOn is claim on terms.
 func (p *probe) claimOn(s segment.TermsStore, name string, n int64, t segment.Terms, first int64) {
 	p.t.Helper()
 	got, err := s.ClaimOn(p.ctx, name, n, t)
@@ -116,7 +111,6 @@ func (p *probe) identity(s segment.Store) string {
 	return is.ID
 }
 
-// counters returns the counters with a prefix.
 func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	p.t.Helper()
 	found, err := s.Counters(p.ctx, prefix)
@@ -124,7 +118,6 @@ func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	return found
 }
 
-// names returns the names of the counters with a prefix.
 func (p *probe) names(s segment.Ledger, prefix string) (names []string) {
 	p.t.Helper()
 	for _, c := range p.counters(s, prefix) {
@@ -133,7 +126,6 @@ func (p *probe) names(s segment.Ledger, prefix string) (names []string) {
 	return names
 }
 
-// counter returns one counter.
 func (p *probe) counter(s segment.Ledger, name string) segment.Counter {
 	p.t.Helper()
 	c, err := p.find(s, name)
@@ -186,7 +178,6 @@ func (p *probe) daily(s segment.Store, clock func() time.Time, want error, done 
 	p.must(err)
 }
 
-// numbers expects the next numbers of a source.
 func (p *probe) numbers(s *segment.Source, first, last int64) {
 	p.t.Helper()
 	for want := first; want <= last; want++ {

@@ -276,7 +276,6 @@ func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	return is, nil // without a note, which a later call writes, the columns with its numbers have theirs
 }
 
-// counter reads one row.
 func (s *Store) counter(row sqltable.Row) (c segment.Counter, identity string, err error) {
 	err = s.table.Scan(row, &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt, &c.Kind, &identity)
 	if err == nil && (c.Next < 1 || c.Modulus < 0 || c.Remainder < 0 || c.Remainder >= max(c.Modulus, 1)) {

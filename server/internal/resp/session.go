@@ -488,14 +488,14 @@ func (c *session) unknownSub(args []string) {
 // describe handles COMMAND, and its COUNT, INFO, LIST and DOCS.
 func (c *session) describe(args []string) bool {
 	all := slices.Sorted(maps.Keys(c.server.commands))
-	if len(args) == 1 {
-		c.entries(all)
-		return true
+	name := "INFO"
+	if len(args) > 1 {
+		name = strings.ToUpper(args[1])
 	}
-	switch name := strings.ToUpper(args[1]); {
+	switch {
 	case name == "COUNT" && len(args) == 2:
 		c.out.integer(int64(len(all)))
-	case name == "INFO" && len(args) == 2:
+	case name == "INFO" && len(args) <= 2:
 		c.entries(all)
 	case name == "INFO":
 		c.entries(args[2:])

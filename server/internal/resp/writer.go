@@ -41,10 +41,8 @@ func (w *writer) bulk(texts ...string) {
 	}
 }
 
-// integer writes a number as an integer of the protocol.
 func (w *writer) integer(n int64) { w.header(':', n) }
 
-// id writes an ID as its digits.
 func (w *writer) id(id int64) {
 	w.digits = strconv.AppendInt(w.digits[:0], id, 10)
 	w.header('$', int64(len(w.digits)))
