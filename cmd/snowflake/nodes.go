@@ -328,11 +328,11 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	before, found, err := nodeIn(ctx, store, node)
+	before, err := nodeIn(ctx, store, node)
 	if err != nil {
 		return err
 	}
-	if found && before.SecondsLeft < 0 && !o.force {
+	if before != nil && before.SecondsLeft < 0 && !o.force {
 		return fmt.Errorf("%w: node %d was leased before, so the tables may have IDs of it: choose a number "+
 			"that was never leased, or use --force", errRefused, node)
 	}
@@ -342,7 +342,7 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 		}
 		return err
 	}
-	after, _, err := nodeIn(ctx, store, node)
+	after, err := nodeIn(ctx, store, node)
 	if err != nil {
 		return err
 	}
@@ -353,17 +353,15 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	return nil
 }
 
-func nodeIn(ctx context.Context, store lease.Store, node int64) (nodeInfo, bool, error) {
+// nodeIn returns nil if the node has no record.
+func nodeIn(ctx context.Context, store lease.Store, node int64) (*nodeInfo, error) {
 	nodes, err := listNodes(ctx, store)
-	if err != nil {
-		return nodeInfo{}, false, err
-	}
 	for _, n := range nodes {
 		if n.Node == node {
-			return n, true, nil
+			return &n, err
 		}
 	}
-	return nodeInfo{}, false, nil
+	return nil, err
 }
 
 const (

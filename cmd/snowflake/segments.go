@@ -74,8 +74,8 @@ type counterInfo struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-func newCounterInfo(c segment.Counter) counterInfo {
-	info := counterInfo{
+func newCounterInfo(c segment.Counter) *counterInfo {
+	info := &counterInfo{
 		Name: c.Name, State: stateOpen, Next: c.Next, Remainder: c.Remainder, Modulus: c.Modulus,
 		UpdatedAt: c.UpdatedAt.UTC(),
 	}
@@ -155,7 +155,7 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) err
 	if err != nil {
 		return err
 	}
-	infos := make([]counterInfo, 0, len(counters))
+	infos := make([]*counterInfo, 0, len(counters))
 	for _, c := range counters {
 		infos = append(infos, newCounterInfo(c))
 	}
@@ -201,16 +201,15 @@ func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) err
 	if err != nil {
 		return err
 	}
-	c, found, err := counterOf(ctx, store, args[0])
+	info, err := counterOf(ctx, store, args[0])
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case info == nil:
 		return noCounter(args[0], o.table)
 	case o.json:
-		return printJSON(e.out, newCounterInfo(c))
+		return printJSON(e.out, info)
 	}
-	info := newCounterInfo(c)
 	now, err := store.Now(ctx)
 	if err != nil {
 		return err
@@ -238,20 +237,18 @@ func noCounter(name, table string) error {
 		table, plain(name))
 }
 
-func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Counter, bool, error) {
+// counterOf returns nil if there is no counter of that name.
+func counterOf(ctx context.Context, s segment.Ledger, name string) (*counterInfo, error) {
 	if err := segment.CheckName(name); err != nil {
-		return segment.Counter{}, false, usagef("%s", err)
+		return nil, usagef("%s", err)
 	}
 	counters, err := s.Counters(ctx, name)
-	if err != nil {
-		return segment.Counter{}, false, err
-	}
 	for _, c := range counters {
 		if c.Name == name {
-			return c, true, nil
+			return newCounterInfo(c), err
 		}
 	}
-	return segment.Counter{Name: name}, false, nil
+	return nil, err
 }
 
 // openCounters opens the store of counters in a database. Unless makeTable is set, the table must exist
@@ -344,39 +341,35 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	if err != nil {
 		return err
 	}
-	before, found, err := counterOf(ctx, store, name)
-	if err != nil {
+	result := raised{DryRun: o.dryRun}
+	if result.Before, err = counterOf(ctx, store, name); err != nil {
 		return err
 	}
-	if !found && !o.create {
+	var before counterInfo
+	if result.Before != nil {
+		before = *result.Before
+	} else if !o.create {
 		return fmt.Errorf("%w; --create makes it", noCounter(name, o.table))
 	}
-	claimed, wentBack := before.WentBack()
 	if len(o.columns) > 0 {
-		if strings.HasPrefix(before.Kind, "daily") {
+		if before.Kind == "daily" {
 			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: "+
 				"give its next number within the day", plain(name))
 		}
-		next = max(next, claimed+1)
+		next = max(next, before.Claimed+1)
 	}
+	wentBack := before.State == stateBack
 	if wentBack {
 		next = max(next, before.Next) // it goes on where it is, if that is above
 	}
-	result := raised{Changes: wentBack || next > before.Next, DryRun: o.dryRun}
-	if found {
-		info := newCounterInfo(before)
-		result.Before = &info
-	}
+	result.Changes = wentBack || next > before.Next
 	if !o.dryRun {
 		if err := segment.Raise(ctx, store, name, next); err != nil {
 			return err
 		}
-		after, _, err := counterOf(ctx, store, name)
-		if err != nil {
+		if result.After, err = counterOf(ctx, store, name); err != nil {
 			return err
 		}
-		info := newCounterInfo(after)
-		result.After = &info
 	}
 	return printRaised(e, o, result, name, next)
 }
@@ -569,11 +562,7 @@ func (s *ticketServer) look(ctx context.Context, e *env, table, name string) err
 		return err
 	}
 	s.store = store
-	c, found, err := counterOf(ctx, store, name)
-	if found {
-		info := newCounterInfo(c)
-		s.Before = &info
-	}
+	s.Before, err = counterOf(ctx, store, name)
 	return err
 }
 
@@ -631,12 +620,9 @@ func setResidues(
 		return fmt.Errorf("counters may be frozen, so run the command again with the same databases: %w", err)
 	}
 	for i, s := range ledgers {
-		c, _, err := counterOf(ctx, s, name)
-		if err != nil {
+		if servers[i].After, err = counterOf(ctx, s, name); err != nil {
 			return fmt.Errorf("%s: %w", servers[i].Database, err)
 		}
-		info := newCounterInfo(c)
-		servers[i].After = &info
 	}
 	return nil
 }
