@@ -461,8 +461,8 @@ type authorityInfo struct {
 	Lost string `json:"lost,omitempty"`
 }
 
-func authorityInfoOf(table string, n authority.Note) authorityInfo {
-	return authorityInfo{
+func authorityInfoOf(table string, n authority.Note) *authorityInfo {
+	return &authorityInfo{
 		Authority: n.ID, Layout: n.Layout, Place: n.Place, NotedBy: n.By, NotedAt: n.At, Table: table,
 	}
 }
@@ -477,12 +477,11 @@ func showAuthority(
 	slices.SortFunc(own, func(a, b authority.Row) int { return cmp.Compare(a.Subject, b.Subject) })
 	if o.json {
 		shown := struct {
-			Rows   *authorityInfo  `json:"rows"`
-			Leases []authorityInfo `json:"leases"`
-		}{Leases: []authorityInfo{}}
+			Rows   *authorityInfo   `json:"rows"`
+			Leases []*authorityInfo `json:"leases"`
+		}{Leases: []*authorityInfo{}}
 		if noted != nil {
-			info := authorityInfoOf("", *noted)
-			shown.Rows = &info
+			shown.Rows = authorityInfoOf("", *noted)
 		}
 		for _, row := range own {
 			info := authorityInfoOf(row.Subject, row.Note)

@@ -336,7 +336,7 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, o.create && !o.dryRun)
 	if errors.Is(err, errNoTable) && o.create {
-		return printRaised(e, o, raised{Changes: true, DryRun: true}, name, next) // the table would be made, too
+		return raised{Changes: true, DryRun: true}.print(e, o, name, next) // the table would be made, too
 	}
 	if err != nil {
 		return err
@@ -371,7 +371,7 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 			return err
 		}
 	}
-	return printRaised(e, o, result, name, next)
+	return result.print(e, o, name, next)
 }
 
 // greatestIn returns the greatest number in a column, which is named with its table, or 0 if there is none.
@@ -415,32 +415,26 @@ func greatestIn(ctx context.Context, e *env, dsn, column string) (greatest int64
 	return max(greatest, 0), rows.Err()
 }
 
-func printRaised(e *env, o *options, r raised, name string, next int64) error {
+// print says what was done, or what would be.
+func (r raised) print(e *env, o *options, name string, next int64) error {
 	if o.json {
 		return printJSON(e.out, r)
 	}
-	say(e.out, "%s", r.text(plain(name), next))
-	return nil
-}
-
-// text says what was done, or what would be.
-func (r raised) text(name string, next int64) string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	name = plain(name)
 	verb := "now goes"
 	if r.DryRun {
 		verb = "would go"
 	}
-	text := "Counter " + name + " " + verb + " on from " + number(next)
+	text := fmt.Sprintf("Counter %s %s on from %d", name, verb, next)
 	switch {
 	case !r.Changes:
-		text = "Counter " + name + " is at " + number(r.Before.Next) + " already. Nothing is to be done"
+		text = fmt.Sprintf("Counter %s is at %d already. Nothing is to be done", name, r.Before.Next)
 	case r.Before == nil:
 		text += ". It is new"
 	default:
-		before := r.Before.Next
-		text += ". It was at " + number(before)
-		if next > before {
-			text += ", so it skips " + number(next-before) + " numbers"
+		text += fmt.Sprintf(". It was at %d", r.Before.Next)
+		if next > r.Before.Next {
+			text += fmt.Sprintf(", so it skips %d numbers", next-r.Before.Next)
 		}
 	}
 	if r.Before != nil && r.Before.State == stateBack {
@@ -449,7 +443,8 @@ func (r raised) text(name string, next int64) string {
 	if r.Before != nil && r.Before.State == stateFrozen {
 		text += ". It is frozen: no number is claimed before \"snowflake segments residues\" has succeeded"
 	}
-	return text + ".\n"
+	say(e.out, "%s.\n", text)
+	return nil
 }
 
 func segmentsResiduesCommand() command {
