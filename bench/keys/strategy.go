@@ -102,7 +102,7 @@ func openSnowflake(context.Context, *gorm.DB) (batch, func() error, error) {
 }
 
 func openSegment(ctx context.Context, db *gorm.DB) (batch, func() error, error) {
-	store, err := gormsegment.New(db.WithContext(ctx)) //nolint:contextcheck // the handle has it
+	store, err := gormsegment.New(db.WithContext(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +127,6 @@ func openTickets(ctx context.Context, db *gorm.DB) (batch, func() error, error) 
 	}
 	for remainder := range int64(2) {
 		table := fmt.Sprintf("tickets%d", remainder)
-		//nolint:contextcheck // the handle has it
 		store, err := gormsegment.New(db.WithContext(ctx), gormsegment.WithTable(table))
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

@@ -47,7 +47,6 @@ func openStore(ctx context.Context, e *env, o *options, makeTable bool) (*gormle
 
 // leasesIn opens the leases in a table of a database that is open.
 func leasesIn(ctx context.Context, e *env, db *gorm.DB, table string) (*gormlease.Store, error) {
-	//nolint:contextcheck // it waits under the context of db
 	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(table))
 	if err == nil {
 		e.opened = append(e.opened, store)

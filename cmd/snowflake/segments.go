@@ -260,7 +260,6 @@ func openCounters(
 	if err != nil {
 		return nil, err
 	}
-	//nolint:contextcheck // it waits under the context of db
 	store, err := gormsegment.New(db.WithContext(ctx), gormsegment.WithTable(table))
 	if err == nil {
 		e.opened = append(e.opened, store)

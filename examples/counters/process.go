@@ -33,7 +33,7 @@ func newProcess(ctx context.Context, dir string, clock func() time.Time) (p *pro
 		return p, err
 	}
 	p.opened = append(p.opened, func() error { return closeDB(p.db) })
-	store, err := gormsegment.New(p.db) //nolint:contextcheck // it uses the context of p.db
+	store, err := gormsegment.New(p.db)
 	if err != nil {
 		return p, err
 	}

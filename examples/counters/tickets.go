@@ -46,7 +46,7 @@ func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
 			return t, err
 		}
 		t.opened = append(t.opened, func() error { return closeDB(t.dbs[i]) })
-		store, err := gormsegment.New(t.dbs[i]) //nolint:contextcheck // it uses the context of the handle
+		store, err := gormsegment.New(t.dbs[i])
 		if err != nil {
 			return t, err
 		}

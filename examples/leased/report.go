@@ -18,8 +18,8 @@ func (s *story) print(w io.Writer) error {
 	for _, l := range s.lines {
 		fmt.Fprintf(w, "%9s  %-2s %s\n", s.clock(l.at), l.who, l.what)
 	}
-	fmt.Fprint(w, "\nWho had which number until when, as the table snowflake_nodes showed it, and which IDs are of "+
-		"that window:\n\n")
+	fmt.Fprint(w, "\nWho had which number until when, as the table snowflake_nodes showed it, and which IDs "+
+		"are of that window:\n\n")
 	for _, made := range f.stretches {
 		made.print(w, s.clock)
 	}

@@ -65,7 +65,7 @@ func play(ctx context.Context, path string) (s *story, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeDB(db)) }()
-	store, err := gormlease.New(db.WithContext(ctx)) //nolint:contextcheck // it uses the context of db
+	store, err := gormlease.New(db.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -285,9 +285,9 @@ func (j *judge) madeIn(c int) []int {
 	return rows
 }
 
-// isMade says of a value that it is among the keys that were made in a column. New numbers lie close together,
-// so two of them mostly tell all: the text is then the same for any number of rows, and a database takes only
-// so many parameters.
+// isMade says of a value that it is among the keys that were made in a column. New numbers lie close
+// together, so two of them mostly tell all: the text is then the same for any number of rows, and a database
+// takes only so many parameters.
 func (g guard) isMade(c int, rows []int) clause.Expression {
 	f, j := g.frame, g.judge
 	field := f.plan.columns[c].field

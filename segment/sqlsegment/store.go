@@ -130,8 +130,8 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	return 0, s.table.Wrap(what, errBusy)
 }
 
-// checkIdentity returns an error wrapping [segment.ErrWentBack] if the row of a counter is not one of the table
-// that the store knows.
+// checkIdentity returns an error wrapping [segment.ErrWentBack] if the row of a counter is not one of the
+// table that the store knows.
 func (s *Store) checkIdentity(ctx context.Context, name, identity string) error {
 	if identity == "" || identity == s.table.Identity() {
 		return nil
