@@ -264,21 +264,16 @@ func (s *shop) reshard(ctx context.Context) error {
 	if _, err := resharding.Resize(ctx, s.router, 2*shards); err != nil { // during normal operation
 		return err
 	}
-	s.say("  Resize   the rows of each shard are in two new tables, such as %s\n", s.newTable())
+	table, err := s.router.Table(&Customer{}, s.customers[0].ID)
+	if err != nil {
+		return err
+	}
+	s.say("  Resize   the rows of each shard are in two new tables, such as %s\n", table)
 	if err := resharding.Clean(ctx, s.router); err != nil {
 		return err
 	}
 	s.say("  Clean    the old tables are dropped\n\n")
 	return nil
-}
-
-// newTable returns the name of the table of the first customer.
-func (s *shop) newTable() string {
-	table, err := s.router.Table(&Customer{}, s.customers[0].ID)
-	if err != nil {
-		return err.Error()
-	}
-	return table
 }
 
 // wantPrices is the sum of the prices of all items.
@@ -322,6 +317,6 @@ func (s *shop) checks(ctx context.Context) error {
 	if s.faults > 0 {
 		return fmt.Errorf("%d checks failed", s.faults)
 	}
-	s.say("\n%s\n", "Nothing was lost.")
+	s.say("\nNothing was lost.\n")
 	return nil
 }
