@@ -188,7 +188,7 @@ func openLeases(ctx context.Context, c config, db *gorm.DB) (n node, err error) 
 		if err := n.home.CheckOwn(ctx); err != nil {
 			return node{}, err
 		}
-		n.store, err = gormlease.New(db) //nolint:contextcheck // it waits under the context of db
+		n.store, err = gormlease.New(db)
 		if err != nil {
 			return node{}, unleased(err)
 		}

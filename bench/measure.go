@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -31,67 +30,58 @@ const perIDUnit = "ns/ID"
 
 func measures() []measure {
 	return []measure{
-		{name: "one goroutine", unit: perIDUnit, of: func(p peer) (float64, error) { return perID(p, 1) }},
-		{name: "all cores", unit: perIDUnit, of: func(p peer) (float64, error) {
-			return perID(p, runtime.GOMAXPROCS(0))
+		{name: "one goroutine", unit: perIDUnit, of: perID(1)},
+		{name: "all cores", unit: perIDUnit, of: perID(runtime.GOMAXPROCS(0))},
+		{name: "1,000 from idle", unit: perIDUnit, of: func(p peer) (float64, error) {
+			return fromIdle(p, func(s series) error { return s.run(1000) })
 		}},
-		{name: "1,000 from idle", unit: perIDUnit, of: func(p peer) (float64, error) { return burst(p, 1000) }},
-		{name: "1,000,000 from idle", unit: perIDUnit, rounds: 9, of: million},
+		{name: "1,000,000 from idle", unit: perIDUnit, rounds: 9, of: opened(million)},
 		{name: "batch of 1,000", unit: perIDUnit, of: batch},
-		{name: "allocations", unit: "per ID", rounds: 1, of: allocations},
-		{name: "CPU of one goroutine that wants more", unit: "cores", of: processor},
+		{name: "allocations", unit: "per ID", rounds: 1, of: opened(allocations)},
+		{name: "CPU of one goroutine that wants more", unit: "cores", of: opened(processor)},
 		{name: "lead after 100 ms", unit: "ms", of: lead},
-		{name: "steps back in order", unit: "of 100,000", rounds: 1, of: disorder},
+		{name: "steps back in order", unit: "of 100,000", rounds: 1, of: opened(disorder)},
 		{name: "repeated after a restart", unit: "of 20,000", rounds: 1, of: repeated},
 	}
 }
 
+// opened makes a measure of one that takes a series of the peer.
+func opened(measure func(s series) (float64, error)) func(p peer) (float64, error) {
+	return func(p peer) (float64, error) {
+		s, err := p.open()
+		if err != nil {
+			return 0, err
+		}
+		return measure(s)
+	}
+}
+
 // perID is the time of one ID when many are wanted for 40 ms, from some goroutines on one generator.
-func perID(p peer, goroutines int) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
-	time.Sleep(idle)
-	var made atomic.Int64
-	var failed atomic.Pointer[error]
-	begin := time.Now()
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() {
-			for time.Since(begin) < 40*time.Millisecond {
-				if err := s.run(64); err != nil {
-					failed.Store(&err)
-					return
-				}
-				made.Add(64)
-			}
-		})
-	}
-	group.Wait()
-	took := time.Since(begin)
-	if err := failed.Load(); err != nil {
-		return 0, *err
-	}
-	return float64(took.Nanoseconds()) / float64(made.Load()), nil
+func perID(goroutines int) func(p peer) (float64, error) {
+	return opened(func(s series) (float64, error) {
+		time.Sleep(idle)
+		made, failed := make([]int, goroutines), make([]error, goroutines)
+		begin := time.Now()
+		var group sync.WaitGroup
+		for i := range goroutines {
+			group.Go(func() { made[i], failed[i] = s.runFor(40 * time.Millisecond) })
+		}
+		group.Wait()
+		took, all := time.Since(begin), 0
+		for _, n := range made {
+			all += n
+		}
+		return float64(took.Nanoseconds()) / float64(all), errors.Join(failed...)
+	})
 }
 
 // bursts is how many bursts one visit makes. A burst takes some tens of microseconds, so a single one tells
 // more of what the processor did right then than of the library.
 const bursts = 11
 
-// burst is the time of an ID when n are wanted at once after a rest.
-func burst(p peer, n int) (float64, error) {
-	return fromIdle(p, n, func(s series) error { return s.run(n) })
-}
-
 // million is the time of an ID when a million are wanted at once after a rest, or as many as can be made in a
 // second.
-func million(p peer) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
+func million(s series) (float64, error) {
 	time.Sleep(idle)
 	const part = 1000
 	made := 0
@@ -107,19 +97,17 @@ func million(p peer) (float64, error) {
 
 // batch is the time of an ID in a batch of 1,000 after a rest.
 func batch(p peer) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
-	if s.fill == nil {
-		return 0, errNone
-	}
-	return fromIdle(p, 1000, func(s series) error { return s.fill(1000) })
+	return fromIdle(p, func(s series) error {
+		if s.fill == nil {
+			return errNone
+		}
+		return s.fill(1000)
+	})
 }
 
-// fromIdle is the time of an ID when n are made at once after a rest: the median of some bursts, each of a
-// new generator.
-func fromIdle(p peer, n int, produce func(s series) error) (float64, error) {
+// fromIdle is the time of an ID when 1,000 are made at once after a rest: the median of some bursts, each of
+// a new generator.
+func fromIdle(p peer, produce func(s series) error) (float64, error) {
 	var times []float64
 	for range bursts {
 		s, err := p.open()
@@ -131,41 +119,29 @@ func fromIdle(p peer, n int, produce func(s series) error) (float64, error) {
 		if err := produce(s); err != nil {
 			return 0, err
 		}
-		times = append(times, float64(time.Since(begin).Nanoseconds())/float64(n))
+		times = append(times, float64(time.Since(begin).Nanoseconds())/1000)
 	}
 	return median(times), nil
 }
 
-func allocations(p peer) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
+func allocations(s series) (float64, error) {
 	if err := s.run(100); err != nil {
 		return 0, err
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err = s.run(2000)
+	err := s.run(2000)
 	runtime.ReadMemStats(&after)
 	return math.Round(float64(after.Mallocs-before.Mallocs) / 2000), err
 }
 
 // processor is how much of a core one goroutine uses that takes all that there is. A generator that has
 // used up its tick may spin or sleep until the next one.
-func processor(p peer) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
+func processor(s series) (float64, error) {
 	used := processorTime()
 	begin := time.Now()
-	for time.Since(begin) < 60*time.Millisecond {
-		if err := s.run(64); err != nil {
-			return 0, err
-		}
-	}
-	return float64(processorTime()-used) / float64(time.Since(begin)), nil
+	_, err := s.runFor(60 * time.Millisecond)
+	return float64(processorTime()-used) / float64(time.Since(begin)), err
 }
 
 func processorTime() time.Duration {
@@ -181,38 +157,26 @@ func lead(p peer) (float64, error) {
 	if p.timeOf == nil {
 		return 0, errNone
 	}
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
-	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; {
-		if err := s.run(64); err != nil {
+	return opened(func(s series) (float64, error) {
+		if _, err := s.runFor(100 * time.Millisecond); err != nil {
 			return 0, err
 		}
-	}
-	last, err := s.next()
-	return max(0, float64(time.Until(p.timeOf(last)).Microseconds())/1000), err
+		last, err := s.next()
+		return max(0, float64(time.Until(p.timeOf(last)).Microseconds())/1000), err
+	})(p)
 }
 
 // disorder counts the IDs that are not greater than the one before.
-func disorder(p peer) (float64, error) {
-	s, err := p.open()
-	if err != nil {
-		return 0, err
-	}
+func disorder(s series) (float64, error) {
 	var last key
 	back := 0
-	for begin, n := time.Now(), 0; n < 100_000 && time.Since(begin) < time.Second; n++ {
-		id, err := s.next()
-		if err != nil {
-			return 0, err
-		}
+	err := s.each(100_000, func(id key) {
 		if bytes.Compare(id[:], last[:]) <= 0 {
 			back++
 		}
 		last = id
-	}
-	return float64(back), nil
+	})
+	return float64(back), err
 }
 
 // repeated counts the IDs that a second generator with the same number makes again, when it is started
@@ -228,15 +192,13 @@ func repeated(p peer) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		for begin, n := time.Now(), 0; n < 20_000 && time.Since(begin) < time.Second; n++ {
-			id, err := s.next()
-			if err != nil {
-				return 0, err
-			}
+		if err := s.each(20_000, func(id key) {
 			if seen[id] {
 				twice++
 			}
 			seen[id] = true
+		}); err != nil {
+			return 0, err
 		}
 	}
 	return float64(twice), nil

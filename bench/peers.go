@@ -41,6 +41,27 @@ type series struct {
 	fill func(n int) error
 }
 
+// runFor makes IDs for some time, and returns how many.
+func (s series) runFor(d time.Duration) (made int, err error) {
+	const part = 64
+	for begin := time.Now(); time.Since(begin) < d && err == nil; made += part {
+		err = s.run(part)
+	}
+	return made, err
+}
+
+// each calls visit with up to so many IDs, for a second at most.
+func (s series) each(most int, visit func(id key)) error {
+	for begin, n := time.Now(), 0; n < most && time.Since(begin) < time.Second; n++ {
+		id, err := s.next()
+		if err != nil {
+			return err
+		}
+		visit(id)
+	}
+	return nil
+}
+
 // A peer is a library in one configuration.
 type peer struct {
 	name, version string

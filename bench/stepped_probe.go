@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -143,10 +144,7 @@ func observe(p peer, kind step) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	set := kind.forward
-	if set == 0 {
-		set = -time.Since(begin) // by the monotonic clock, which has passed as well
-	}
+	set := cmp.Or(kind.forward, -time.Since(begin)) // by the monotonic clock, which has passed as well
 	if err := stepClock(set); err != nil {
 		return outcome{}, err
 	}

@@ -130,5 +130,4 @@ func (e *ClockError) Unwrap() error { return ErrClockBehind }
 // canceled wraps the reason why ctx ended.
 func canceled(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrCanceled, errs.Ended(ctx)) }
 
-// stamp formats an instant for messages.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

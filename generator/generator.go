@@ -204,10 +204,6 @@ const (
 // returns the errors of [Generator.Next], and then all of ids is zero. For an empty ids it does
 // nothing.
 func (g *Generator) Fill(ctx context.Context, ids []int64) error {
-	if len(ids) > 0 && ctx.Err() != nil {
-		clear(ids)
-		return canceled(ctx)
-	}
 	for rest := ids; len(rest) > 0; {
 		first, count, err := g.take(ctx, g.clock.now(), int64(len(rest)), class{})
 		if err != nil {
@@ -235,9 +231,6 @@ func (g *Generator) NextLike(ctx context.Context, key int64) (int64, error) {
 	if key < 0 {
 		return 0, fmt.Errorf("%w: the key %d of NextLike is negative", ErrInvalidID, key)
 	}
-	if ctx.Err() != nil {
-		return 0, canceled(ctx)
-	}
 	id, _, err := g.take(ctx, g.clock.now(), 1, class{key & g.maxSequence % g.shards, g.shards})
 	return id, err
 }
@@ -252,9 +245,6 @@ func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error
 		return 0, fmt.Errorf("%w: NextOn shard %d of %d, where the sequence has %d numbers", ErrInvalidOption,
 			shard, shards, g.maxSequence+1)
 	}
-	if ctx.Err() != nil {
-		return 0, canceled(ctx)
-	}
 	id, _, err := g.take(ctx, g.clock.now(), 1, class{int64(shard), int64(shards)})
 	return id, err
 }
@@ -262,6 +252,9 @@ func (g *Generator) NextOn(ctx context.Context, shard, shards int) (int64, error
 // take reserves up to want IDs of the class in one tick. It waits outside the lock while the
 // virtual clock must not move.
 func (g *Generator) take(ctx context.Context, now, want int64, shard class) (first, count int64, err error) {
+	if ctx.Err() != nil {
+		return 0, 0, canceled(ctx)
+	}
 	for waited := time.Duration(0); ; {
 		g.mu.Lock()
 		r := g.reserve(now, want, shard)
@@ -349,7 +342,6 @@ func (g *Generator) waitForWindow(
 		r.window.Node, stamp(tick), stamp(r.window.From), stamp(r.window.Until), err)
 }
 
-// recordWait counts a completed wait.
 func (g *Generator) recordWait(why verdict, spent time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -371,10 +363,8 @@ func (g *Generator) beforeEpoch(now int64) error {
 		ErrBeforeEpoch, stamp(g.instant(now)), g.layout.label(), stamp(g.layout.Epoch))
 }
 
-const (
-	// takeCard takes the place of a residue if the next plain ID takes the top card of the deck.
-	takeCard = -1
-)
+// takeCard takes the place of a residue if the next plain ID takes the top card of the deck.
+const takeCard = -1
 
 // class selects the shard of an ID: the sequence numbers with one residue modulo the number of
 // shards. The zero class selects plain IDs, which take the next free numbers.

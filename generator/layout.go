@@ -440,10 +440,8 @@ func (l Layout) Diagram(id int64) string {
 // bits returns the width of the whole ID.
 func (l Layout) bits() int { return l.TimeBits + l.NodeBits() + l.SequenceBits }
 
-// timeShift returns the position of the lowest time bit.
 func (l Layout) timeShift() int { return l.NodeBits() + l.SequenceBits }
 
-// maxTick returns the number of the last tick.
 func (l Layout) maxTick() int64 { return maxOf(l.TimeBits) }
 
 // label returns the name for messages.

@@ -371,7 +371,6 @@ func (k *Keeper) list(ctx context.Context) ([]Record, error) {
 	return records, nil
 }
 
-// find returns the record of a node.
 func (k *Keeper) find(ctx context.Context, node int64) (Record, bool, error) {
 	records, err := k.list(ctx)
 	if err != nil {
@@ -681,12 +680,7 @@ func (k *Keeper) observe(began time.Time, err error) {
 
 // permanent tells whether somebody has to do something about err.
 func permanent(err error) bool {
-	for _, sentinel := range []error{ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord, errs.ErrAuthority} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
+	return errs.IsAny(err, ErrClockSkew, ErrLayoutMismatch, ErrInvalidRecord, errs.ErrAuthority)
 }
 
 // tell sends an event about the number that the keeper has, or has lost.

@@ -153,23 +153,36 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidRecord, err)
 	}
-	d := fieldDecoder{fields: fields}
-	read := Record{
-		Node:      d.integer(fieldNode),
-		Owner:     d.text(fieldOwner),
-		Until:     d.time(fieldUntil),
-		Version:   d.integer(fieldVersion),
-		Layout:    d.text(fieldLayout),
-		UpdatedAt: d.time(fieldUpdatedAt),
+	const number, words, instant = "a whole number of 64 bits", "a string",
+		"a time like 2026-05-01T10:00:15.25Z, in UTC"
+	var read Record
+	var faults []string
+	for _, field := range []struct {
+		name, want string
+		read       func(raw []byte) bool
+	}{
+		{fieldNode, number, integerInto(&read.Node)},
+		{fieldOwner, words, textInto(&read.Owner)},
+		{fieldUntil, instant, timeInto(&read.Until)},
+		{fieldVersion, number, integerInto(&read.Version)},
+		{fieldLayout, words, textInto(&read.Layout)},
+		{fieldUpdatedAt, instant, timeInto(&read.UpdatedAt)},
+	} {
+		raw, found := fields[field.name]
+		switch {
+		case !found:
+			faults = append(faults, fmt.Sprintf("it has no field %q", field.name))
+		case !field.read(raw):
+			faults = append(faults, fmt.Sprintf("%s is %s, which is not %s", field.name, raw, field.want))
+		}
+		delete(fields, field.name)
 	}
 	for name := range fields {
-		if !slices.Contains(d.known, name) {
-			d.faults = append(d.faults, fmt.Sprintf("%q is no field of a record", name))
-		}
+		faults = append(faults, fmt.Sprintf("%q is no field of a record", name))
 	}
-	if len(d.faults) > 0 {
-		slices.Sort(d.faults) // the fields of a map come in any order
-		return fmt.Errorf("%w: %s", ErrInvalidRecord, strings.Join(d.faults, "; "))
+	if len(faults) > 0 {
+		slices.Sort(faults) // the fields of a map come in any order
+		return fmt.Errorf("%w: %s", ErrInvalidRecord, strings.Join(faults, "; "))
 	}
 	if err := read.Validate(); err != nil {
 		return err
@@ -222,60 +235,28 @@ func splitObject(text []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// fieldDecoder reads fields and collects what is wrong with them.
-type fieldDecoder struct {
-	fields map[string]json.RawMessage
-	known  []string
-	faults []string
+// The following return functions that read a field as MarshalJSON writes it, or return false.
+
+func integerInto(n *int64) func(raw []byte) bool {
+	return func(raw []byte) bool {
+		var err error
+		*n, err = strconv.ParseInt(string(raw), 10, 64)
+		return err == nil && strconv.FormatInt(*n, 10) == string(raw)
+	}
 }
 
-func (d *fieldDecoder) raw(name string) (string, bool) {
-	d.known = append(d.known, name)
-	value, found := d.fields[name]
-	if !found {
-		d.faults = append(d.faults, fmt.Sprintf("it has no field %q", name))
-	}
-	return string(value), found
+func textInto(text *string) func(raw []byte) bool {
+	return func(raw []byte) bool { return string(raw) != "null" && json.Unmarshal(raw, text) == nil }
 }
 
-func (d *fieldDecoder) fault(name, raw, want string) {
-	d.faults = append(d.faults, fmt.Sprintf("%s is %s, which is not %s", name, raw, want))
-}
-
-func (d *fieldDecoder) integer(name string) int64 {
-	raw, found := d.raw(name)
-	if !found {
-		return 0
+func timeInto(t *time.Time) func(raw []byte) bool {
+	return func(raw []byte) bool {
+		var text string
+		if !textInto(&text)(raw) {
+			return false
+		}
+		read, err := time.Parse(time.RFC3339Nano, text)
+		*t = read.UTC()
+		return err == nil && t.Format(time.RFC3339Nano) == text
 	}
-	n, err := strconv.ParseInt(raw, 10, 64)
-	if err != nil || strconv.FormatInt(n, 10) != raw {
-		d.fault(name, raw, "a whole number of 64 bits")
-	}
-	return n
-}
-
-func (d *fieldDecoder) text(name string) string {
-	raw, found := d.raw(name)
-	if !found {
-		return ""
-	}
-	var s *string
-	if err := json.Unmarshal([]byte(raw), &s); err != nil || s == nil {
-		d.fault(name, raw, "a string")
-		return ""
-	}
-	return *s
-}
-
-func (d *fieldDecoder) time(name string) time.Time {
-	faults := len(d.faults)
-	text := d.text(name)
-	if len(d.faults) > faults {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.UTC().Format(time.RFC3339Nano) != text {
-		d.fault(name, strconv.Quote(text), "a time like 2026-05-01T10:00:15.25Z, in UTC")
-	}
-	return t.UTC()
 }

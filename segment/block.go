@@ -37,7 +37,6 @@ func (b *block) fill(ids []int64) (got int, refill bool) {
 	return int(n), refill
 }
 
-// used is how many numbers were given out.
 func (b *block) used() int64 { return min(b.taken.Load(), b.count) }
 
 // left is how many numbers can still be given out.

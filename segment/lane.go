@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 const (
@@ -447,7 +448,7 @@ func (l *lane) claim(ctx context.Context, size int64) (*block, error) {
 	if errors.Is(err, ErrWentBack) {
 		err = l.halt(ctx, t, err)
 	}
-	if err == nil || lasting(err) || errors.Is(err, ErrFrozen) || errors.Is(err, ErrStore) {
+	if err == nil || lasting(err) || errs.IsAny(err, ErrFrozen, ErrStore) {
 		return b, err
 	}
 	return nil, fmt.Errorf("%w: counter %q: %w", ErrStore, l.name, err)
@@ -551,14 +552,8 @@ func (l *lane) counters() []Origin { return originOf(l.store, l.name, l.kind, l.
 
 // lasting tells whether trying a claim again does not help until somebody acts.
 func lasting(err error) bool {
-	for _, sentinel := range []error{
-		ErrResidue, ErrKind, ErrFull, ErrDayFull, ErrWentBack, ErrInvalidOption, ErrInvalidCounter, ErrClosed,
-	} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
+	return errs.IsAny(err, ErrResidue, ErrKind, ErrFull, ErrDayFull, ErrWentBack, ErrInvalidOption,
+		ErrInvalidCounter, ErrClosed)
 }
 
 func (l *lane) stats() Stats {

@@ -56,7 +56,6 @@ func enter(ctx context.Context, db *gorm.DB, server string, s strategy, e effort
 	return c, err
 }
 
-// recreate replaces the table by an empty one.
 func (c *contender) recreate(ctx context.Context) error {
 	c.sample, c.stored = nil, 0
 	return errors.Join(c.drop(ctx), c.create(ctx))
@@ -158,7 +157,6 @@ func (c *contender) read(ctx context.Context) (perSecond float64, err error) {
 	return perSecond, err
 }
 
-// index creates the index of the time.
 func (c *contender) index(ctx context.Context) error {
 	_, err := c.pool.ExecContext(ctx, "CREATE INDEX orders_time ON "+c.name+" (created_at)")
 	c.indexed = err == nil

@@ -67,7 +67,6 @@ type measure struct {
 	sample func(ctx context.Context, c *contender) (float64, error)
 }
 
-// measures returns what is measured, in this order.
 func (e effort) measures() []measure {
 	var all []measure
 	for nth := range e.growths {

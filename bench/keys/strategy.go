@@ -46,7 +46,6 @@ type batch func(ctx context.Context, n int) ([]any, error)
 // redisVariable names the environment variable with the URL of Redis.
 const redisVariable = "SNOWFLAKE_REDIS_URL"
 
-// strategies returns the kinds of keys that are compared.
 func strategies() []strategy {
 	return []strategy{
 		{"auto-increment", auto, true, nil},
@@ -54,21 +53,15 @@ func strategies() []strategy {
 		{"segment numbers", integer, true, openSegment},
 		{"two ticket counters", integer, false, openTickets},
 		{"Redis INCR", integer, true, openRedis},
-		{"UUIDv4", bytes16, false, each(func() (any, error) {
-			id, err := uuid.NewRandom()
-			return id, err
-		})},
-		{"UUIDv7", bytes16, true, each(func() (any, error) {
-			id, err := uuid.NewV7()
-			return id, err
-		})},
-		{"xid, like ObjectId", bytes12, true, each(func() (any, error) { return xid.New().Bytes(), nil })},
-		{"ULID as text", text26, true, each(func() (any, error) { return ulid.Make().String(), nil })},
+		{"UUIDv4", bytes16, false, each(uuid.NewRandom)},
+		{"UUIDv7", bytes16, true, each(uuid.NewV7)},
+		{"xid, like ObjectId", bytes12, true, each(func() ([]byte, error) { return xid.New().Bytes(), nil })},
+		{"ULID as text", text26, true, each(func() (string, error) { return ulid.Make().String(), nil })},
 	}
 }
 
 // each makes one key after the other.
-func each(next func() (any, error)) func(context.Context, *gorm.DB) (batch, func() error, error) {
+func each[K any](next func() (K, error)) func(context.Context, *gorm.DB) (batch, func() error, error) {
 	return func(context.Context, *gorm.DB) (batch, func() error, error) {
 		return func(_ context.Context, n int) ([]any, error) {
 			keys := make([]any, n)
@@ -109,7 +102,7 @@ func openSnowflake(context.Context, *gorm.DB) (batch, func() error, error) {
 }
 
 func openSegment(ctx context.Context, db *gorm.DB) (batch, func() error, error) {
-	store, err := gormsegment.New(db.WithContext(ctx)) //nolint:contextcheck // the handle has it
+	store, err := gormsegment.New(db.WithContext(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +127,6 @@ func openTickets(ctx context.Context, db *gorm.DB) (batch, func() error, error) 
 	}
 	for remainder := range int64(2) {
 		table := fmt.Sprintf("tickets%d", remainder)
-		//nolint:contextcheck // the handle has it
 		store, err := gormsegment.New(db.WithContext(ctx), gormsegment.WithTable(table))
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

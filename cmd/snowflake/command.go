@@ -25,20 +25,10 @@ var (
 	errRefused = errors.New("refused")
 )
 
-// exitError ends the program with its own exit code. It prints nothing if it wraps no error.
-type exitError struct {
-	code int
-	err  error
-}
+// exitCode ends the program with a code of its own, and prints nothing.
+type exitCode int
 
-func (e exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
+func (exitCode) Error() string { return "" }
 
 // env is everything that a command uses of the process, so that tests can replace it, and what the command
 // has opened.
@@ -79,7 +69,7 @@ type options struct {
 	keyed               bool
 	columns             texts // of --above
 	purpose             string
-	dsns                []string
+	dsns                texts
 	authority           authorityOptions
 	merge               mergeOptions
 }

@@ -38,8 +38,7 @@ func dsnFlags(set *flag.FlagSet, o *options) {
 // openStore opens the store in the database that the options name. Unless makeTable is set, the table must
 // exist already.
 func openStore(ctx context.Context, e *env, o *options, makeTable bool) (*gormlease.Store, error) {
-	wanted := wantedTable{name: o.table, column: "node", empty: "no process has leased a node", make: makeTable}
-	db, err := openTable(ctx, e, o.database(e), wanted)
+	db, err := openTable(ctx, e, o.database(e), o.table, makeTable, "node", "no process has leased a node")
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +47,6 @@ func openStore(ctx context.Context, e *env, o *options, makeTable bool) (*gormle
 
 // leasesIn opens the leases in a table of a database that is open.
 func leasesIn(ctx context.Context, e *env, db *gorm.DB, table string) (*gormlease.Store, error) {
-	//nolint:contextcheck // it waits under the context of db
 	store, err := gormlease.New(db.WithContext(ctx), gormlease.WithTable(table))
 	if err == nil {
 		e.opened = append(e.opened, store)
@@ -62,28 +60,32 @@ func (o *options) database(e *env) string { return cmp.Or(o.dsn, e.getenv(dsnVar
 // errNoTable is returned if the database has no such table.
 var errNoTable = errors.New("the database has no table")
 
-// wantedTable is a table of leases or of counters.
-type wantedTable struct {
-	name, column string
-	empty        string // what has not happened yet, if it is not there
-	make         bool   // it need not be there
-}
-
-// openTable opens the database of a DSN for a store of a table. The error wraps errNoTable if the table has
-// to be there and is not.
-func openTable(ctx context.Context, e *env, dsn string, t wantedTable) (*gorm.DB, error) {
+// openTable opens the database of a DSN for a store of a table. Unless makeTable is set, the table must be
+// there. Otherwise the error wraps errNoTable, and says what has not happened yet.
+func openTable(
+	ctx context.Context, e *env, dsn, table string, makeTable bool, column, empty string,
+) (*gorm.DB, error) {
 	db, _, err := openGORM(e, dsn)
-	if err != nil || t.make {
+	if err != nil || makeTable {
 		return db, err
 	}
 	// It reads from the table, because a login without the right to read does not find it in the catalog.
 	var found []any
-	err = db.WithContext(ctx).Table(t.name).Limit(1).Pluck(t.column, &found).Error
+	err = db.WithContext(ctx).Table(table).Limit(1).Pluck(column, &found).Error
 	if dialect.Missing(err) {
 		err = fmt.Errorf("%w %s: %s here yet, or the table has another name; give it with --table", errNoTable,
-			t.name, t.empty)
+			table, empty)
 	}
 	return db, err
+}
+
+// answerNone answers that a default table is not there. That is no failure: many databases have none.
+func answerNone(e *env, o *options, err error) error {
+	say(e.err, "snowflake: %s\n", err)
+	if o.json {
+		return printJSON(e.out, []any{})
+	}
+	return nil
 }
 
 // dialectorOf returns the dialect for a DSN. No error repeats the DSN, because it may hold a password.

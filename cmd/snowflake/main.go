@@ -47,12 +47,12 @@ func execute(ctx context.Context, args []string, e *env) int {
 	if text := err.Error(); text != "" {
 		say(e.err, "snowflake: %s\n", text)
 	}
-	var exit exitError
+	var exit exitCode
 	switch {
 	case errors.Is(err, errUsage):
 		return exitUsage
 	case errors.As(err, &exit):
-		return exit.code
+		return int(exit)
 	case errors.Is(err, errRefused):
 		return exitRefused
 	}
@@ -106,7 +106,6 @@ func groups() []group {
 	return []group{nodesGroup(), segmentsGroup(), shardsGroup(), mergeGroup()}
 }
 
-// members returns the commands of a group.
 func (g group) members() []command {
 	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.name, g.name+" ") })
 }
@@ -225,7 +224,6 @@ func printHelp(w io.Writer, args []string) error {
 	return nil
 }
 
-// printGroup lists the commands of a group, with their flags and an example.
 func printGroup(w io.Writer, g group) {
 	say(w, "snowflake %s COMMAND [flags]\n\n%s\n\nCommands:\n", g.name, strings.TrimSpace(g.help))
 	printCommands(w, g.members())

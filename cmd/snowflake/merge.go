@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
@@ -101,7 +102,6 @@ func planPath(name string, args []string) (string, error) {
 	return args[0], nil
 }
 
-// lockPath returns the path of the lock beside a plan.
 func lockPath(plan string) string {
 	if lock := strings.TrimSuffix(plan, filepath.Ext(plan)) + ".lock"; lock != plan {
 		return lock
@@ -131,7 +131,6 @@ func (m *merging) logger(o *options) *slog.Logger {
 	return slog.New(slog.NewTextHandler(output, settings))
 }
 
-// openDatabase opens a database of a plan.
 func openDatabase(_ context.Context, text string) (*sql.DB, error) {
 	driver, native, err := driverOf(text)
 	if err != nil {
@@ -443,9 +442,9 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 	}
 	switch verdict {
 	case merge.Resolved:
-		return exitError{code: exitResolved}
+		return exitCode(exitResolved)
 	case merge.Undecided:
-		return exitError{code: exitRefused}
+		return exitCode(exitRefused)
 	}
 	return nil
 }
@@ -986,13 +985,8 @@ func (m *merging) explain(ctx context.Context, name string, err error) error {
 		text = "something is undecided, so nothing was copied: decide it in " + m.path + ", and then " +
 			"use " + m.command("check")
 	}
-	for _, refusal := range []error{
-		merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged,
-	} {
-		if errors.Is(err, refusal) {
-			text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
-			break
-		}
+	if errs.IsAny(err, merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged) {
+		text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return &hidden{m.secrets.Clean(text), err}
 }
@@ -1049,52 +1043,50 @@ const mostLines = 20
 // problems in a row is printed once, after the last of them. Of each kind, at most so many lines are printed;
 // 0 is without a limit.
 func printProblems(w io.Writer, problems []merge.Problem, most int) {
-	var order []string
-	servers := map[string][]string{}
-	remedies := map[string]string{}
-	codes := map[string]merge.Code{}
+	type entry struct {
+		text, remedy string
+		code         merge.Code
+		servers      []string
+	}
+	var all, shown []*entry
+	known := map[string]*entry{}
 	for _, p := range problems {
-		server := plain(p.Server)
-		remedy := p.Remedy
+		server, remedy := plain(p.Server), plain(p.Remedy)
 		p.Server, p.Remedy = "", ""
 		text := strings.Replace(p.String(), fmt.Sprintf(" %d rows: ", p.Count), " "+comma(p.Count)+" rows: ", 1)
 		text = plain(text) + " [" + string(p.Code) + "]"
-		if servers[text] == nil {
-			order = append(order, text)
+		e := known[text]
+		if e == nil {
+			e = &entry{text: text, code: p.Code}
+			known[text], all = e, append(all, e)
 		}
-		servers[text] = append(servers[text], server)
-		remedies[text], codes[text] = plain(remedy), p.Code
+		e.remedy, e.servers = remedy, append(e.servers, server)
 	}
-	said := func(text string) string {
-		if names := strings.Trim(strings.Join(servers[text], ", "), ", "); names != "" {
-			text = names + ": " + text
-		}
-		return wrap(text, "  - ")
-	}
-	var shown []string
 	var cut []merge.Code // kinds of which there is more
 	lines, more, last := map[merge.Code]int{}, map[merge.Code]int64{}, map[merge.Code]string{}
-	for _, text := range order {
-		code, remedy := codes[text], remedies[text]
-		n := 1 + strings.Count(said(text), "\n")
-		if remedy != "" && remedy != last[code] {
-			n += 1 + strings.Count(wrap(remedy, "    > "), "\n")
+	for _, e := range all {
+		if names := strings.Trim(strings.Join(e.servers, ", "), ", "); names != "" {
+			e.text = names + ": " + e.text
+		}
+		e.text = wrap(e.text, "  - ")
+		n := 1 + strings.Count(e.text, "\n")
+		if e.remedy != "" && e.remedy != last[e.code] {
+			n += 1 + strings.Count(wrap(e.remedy, "    > "), "\n")
 		}
 		// The line that says how many there are more needs room as well.
-		if most > 0 && lines[code] > 0 && (more[code] > 0 || lines[code]+n >= most) {
-			if more[code]++; more[code] == 1 {
-				cut = append(cut, code)
+		if most > 0 && lines[e.code] > 0 && (more[e.code] > 0 || lines[e.code]+n >= most) {
+			if more[e.code]++; more[e.code] == 1 {
+				cut = append(cut, e.code)
 			}
 			continue
 		}
-		lines[code], last[code] = lines[code]+n, remedy
-		shown = append(shown, text)
+		lines[e.code], last[e.code] = lines[e.code]+n, e.remedy
+		shown = append(shown, e)
 	}
-	for i, text := range shown {
-		say(w, "%s\n", said(text))
-		more := i+1 < len(shown) && remedies[shown[i+1]] == remedies[text]
-		if remedy := remedies[text]; remedy != "" && !more {
-			say(w, "%s\n", wrap(remedy, "    > "))
+	for i, e := range shown {
+		say(w, "%s\n", e.text)
+		if again := i+1 < len(shown) && shown[i+1].remedy == e.remedy; e.remedy != "" && !again {
+			say(w, "%s\n", wrap(e.remedy, "    > "))
 		}
 	}
 	for _, code := range cut {

@@ -89,12 +89,7 @@ func (n nodeInfo) left() time.Duration { return time.Duration(n.SecondsLeft * fl
 func runList(ctx context.Context, e *env, o *options, _ []string) error {
 	store, err := openStore(ctx, e, o, false)
 	if errors.Is(err, errNoTable) && o.table == defaultTable {
-		// This is an answer and not a failure: many games have never leased a number.
-		say(e.err, "snowflake: %s\n", err)
-		if o.json {
-			return printJSON(e.out, []nodeInfo{})
-		}
-		return nil
+		return answerNone(e, o, err)
 	}
 	if err != nil {
 		return err
@@ -333,11 +328,11 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	before, found, err := nodeIn(ctx, store, node)
+	before, err := nodeIn(ctx, store, node)
 	if err != nil {
 		return err
 	}
-	if found && before.SecondsLeft < 0 && !o.force {
+	if before != nil && before.SecondsLeft < 0 && !o.force {
 		return fmt.Errorf("%w: node %d was leased before, so the tables may have IDs of it: choose a number "+
 			"that was never leased, or use --force", errRefused, node)
 	}
@@ -347,7 +342,7 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 		}
 		return err
 	}
-	after, _, err := nodeIn(ctx, store, node)
+	after, err := nodeIn(ctx, store, node)
 	if err != nil {
 		return err
 	}
@@ -358,18 +353,15 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	return nil
 }
 
-// nodeIn finds the record of a node.
-func nodeIn(ctx context.Context, store lease.Store, node int64) (nodeInfo, bool, error) {
+// nodeIn returns nil if the node has no record.
+func nodeIn(ctx context.Context, store lease.Store, node int64) (*nodeInfo, error) {
 	nodes, err := listNodes(ctx, store)
-	if err != nil {
-		return nodeInfo{}, false, err
-	}
 	for _, n := range nodes {
 		if n.Node == node {
-			return n, true, nil
+			return &n, err
 		}
 	}
-	return nodeInfo{}, false, nil
+	return nil, err
 }
 
 const (
@@ -469,8 +461,8 @@ type authorityInfo struct {
 	Lost string `json:"lost,omitempty"`
 }
 
-func authorityInfoOf(table string, n authority.Note) authorityInfo {
-	return authorityInfo{
+func authorityInfoOf(table string, n authority.Note) *authorityInfo {
+	return &authorityInfo{
 		Authority: n.ID, Layout: n.Layout, Place: n.Place, NotedBy: n.By, NotedAt: n.At, Table: table,
 	}
 }
@@ -485,12 +477,11 @@ func showAuthority(
 	slices.SortFunc(own, func(a, b authority.Row) int { return cmp.Compare(a.Subject, b.Subject) })
 	if o.json {
 		shown := struct {
-			Rows   *authorityInfo  `json:"rows"`
-			Leases []authorityInfo `json:"leases"`
-		}{Leases: []authorityInfo{}}
+			Rows   *authorityInfo   `json:"rows"`
+			Leases []*authorityInfo `json:"leases"`
+		}{Leases: []*authorityInfo{}}
 		if noted != nil {
-			info := authorityInfoOf("", *noted)
-			shown.Rows = &info
+			shown.Rows = authorityInfoOf("", *noted)
 		}
 		for _, row := range own {
 			info := authorityInfoOf(row.Subject, row.Note)
@@ -603,7 +594,6 @@ func oldLeases(
 	return leasesIn(ctx, e, db, tables[0])
 }
 
-// leasesAt opens the leases in the database of a DSN.
 func leasesAt(ctx context.Context, e *env, dsn, table string) (lease.Store, error) {
 	db, _, err := openGORM(e, dsn)
 	if err != nil {

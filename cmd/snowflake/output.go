@@ -13,7 +13,6 @@ import (
 // say writes to a stream of the process. An error is ignored, because there is nobody left to tell.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// printJSON writes one indented document.
 func printJSON(w io.Writer, value any) error {
 	e := newEncoder(w)
 	e.SetIndent("", "  ")
@@ -131,7 +130,6 @@ func padding(text string, columns int) string {
 	return strings.Repeat(" ", max(columns-width(text), 0))
 }
 
-// comma writes a number with commas.
 func comma(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""

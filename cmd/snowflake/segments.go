@@ -74,8 +74,8 @@ type counterInfo struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-func newCounterInfo(c segment.Counter) counterInfo {
-	info := counterInfo{
+func newCounterInfo(c segment.Counter) *counterInfo {
+	info := &counterInfo{
 		Name: c.Name, State: stateOpen, Next: c.Next, Remainder: c.Remainder, Modulus: c.Modulus,
 		UpdatedAt: c.UpdatedAt.UTC(),
 	}
@@ -142,11 +142,7 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) err
 	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if errors.Is(err, errNoTable) && o.table == defaultCounters {
-		say(e.err, "snowflake: %s\n", err)
-		if o.json {
-			return printJSON(e.out, []counterInfo{})
-		}
-		return nil
+		return answerNone(e, o, err)
 	}
 	if err != nil {
 		return err
@@ -159,7 +155,7 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) err
 	if err != nil {
 		return err
 	}
-	infos := make([]counterInfo, 0, len(counters))
+	infos := make([]*counterInfo, 0, len(counters))
 	for _, c := range counters {
 		infos = append(infos, newCounterInfo(c))
 	}
@@ -205,16 +201,15 @@ func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) err
 	if err != nil {
 		return err
 	}
-	c, found, err := counterOf(ctx, store, args[0])
+	info, err := counterOf(ctx, store, args[0])
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case info == nil:
 		return noCounter(args[0], o.table)
 	case o.json:
-		return printJSON(e.out, newCounterInfo(c))
+		return printJSON(e.out, info)
 	}
-	info := newCounterInfo(c)
 	now, err := store.Now(ctx)
 	if err != nil {
 		return err
@@ -242,21 +237,18 @@ func noCounter(name, table string) error {
 		table, plain(name))
 }
 
-// counterOf finds a counter by its name.
-func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Counter, bool, error) {
+// counterOf returns nil if there is no counter of that name.
+func counterOf(ctx context.Context, s segment.Ledger, name string) (*counterInfo, error) {
 	if err := segment.CheckName(name); err != nil {
-		return segment.Counter{}, false, usagef("%s", err)
+		return nil, usagef("%s", err)
 	}
 	counters, err := s.Counters(ctx, name)
-	if err != nil {
-		return segment.Counter{}, false, err
-	}
 	for _, c := range counters {
 		if c.Name == name {
-			return c, true, nil
+			return newCounterInfo(c), err
 		}
 	}
-	return segment.Counter{Name: name}, false, nil
+	return nil, err
 }
 
 // openCounters opens the store of counters in a database. Unless makeTable is set, the table must exist
@@ -264,14 +256,10 @@ func counterOf(ctx context.Context, s segment.Ledger, name string) (segment.Coun
 func openCounters(
 	ctx context.Context, e *env, dsn, table string, makeTable bool,
 ) (*gormsegment.Store, error) {
-	wanted := wantedTable{
-		name: table, column: "name", empty: "nothing has claimed a number from a counter", make: makeTable,
-	}
-	db, err := openTable(ctx, e, dsn, wanted)
+	db, err := openTable(ctx, e, dsn, table, makeTable, "name", "nothing has claimed a number from a counter")
 	if err != nil {
 		return nil, err
 	}
-	//nolint:contextcheck // it waits under the context of db
 	store, err := gormsegment.New(db.WithContext(ctx), gormsegment.WithTable(table))
 	if err == nil {
 		e.opened = append(e.opened, store)
@@ -347,46 +335,42 @@ func runSegmentsRaise(ctx context.Context, e *env, o *options, args []string) (e
 	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, o.create && !o.dryRun)
 	if errors.Is(err, errNoTable) && o.create {
-		return printRaised(e, o, raised{Changes: true, DryRun: true}, name, next) // the table would be made, too
+		return raised{Changes: true, DryRun: true}.print(e, o, name, next) // the table would be made, too
 	}
 	if err != nil {
 		return err
 	}
-	before, found, err := counterOf(ctx, store, name)
-	if err != nil {
+	result := raised{DryRun: o.dryRun}
+	if result.Before, err = counterOf(ctx, store, name); err != nil {
 		return err
 	}
-	if !found && !o.create {
+	var before counterInfo
+	if result.Before != nil {
+		before = *result.Before
+	} else if !o.create {
 		return fmt.Errorf("%w; --create makes it", noCounter(name, o.table))
 	}
-	claimed, wentBack := before.WentBack()
 	if len(o.columns) > 0 {
-		if strings.HasPrefix(before.Kind, "daily") {
+		if before.Kind == "daily" {
 			return usagef("segments raise: %q is a daily counter, whose numbers begin with a date in a column: "+
 				"give its next number within the day", plain(name))
 		}
-		next = max(next, claimed+1)
+		next = max(next, before.Claimed+1)
 	}
+	wentBack := before.State == stateBack
 	if wentBack {
 		next = max(next, before.Next) // it goes on where it is, if that is above
 	}
-	result := raised{Changes: wentBack || next > before.Next, DryRun: o.dryRun}
-	if found {
-		info := newCounterInfo(before)
-		result.Before = &info
-	}
+	result.Changes = wentBack || next > before.Next
 	if !o.dryRun {
 		if err := segment.Raise(ctx, store, name, next); err != nil {
 			return err
 		}
-		after, _, err := counterOf(ctx, store, name)
-		if err != nil {
+		if result.After, err = counterOf(ctx, store, name); err != nil {
 			return err
 		}
-		info := newCounterInfo(after)
-		result.After = &info
 	}
-	return printRaised(e, o, result, name, next)
+	return result.print(e, o, name, next)
 }
 
 // greatestIn returns the greatest number in a column, which is named with its table, or 0 if there is none.
@@ -430,32 +414,26 @@ func greatestIn(ctx context.Context, e *env, dsn, column string) (greatest int64
 	return max(greatest, 0), rows.Err()
 }
 
-func printRaised(e *env, o *options, r raised, name string, next int64) error {
+// print says what was done, or what would be.
+func (r raised) print(e *env, o *options, name string, next int64) error {
 	if o.json {
 		return printJSON(e.out, r)
 	}
-	say(e.out, "%s", r.text(plain(name), next))
-	return nil
-}
-
-// text says what was done, or what would be.
-func (r raised) text(name string, next int64) string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	name = plain(name)
 	verb := "now goes"
 	if r.DryRun {
 		verb = "would go"
 	}
-	text := "Counter " + name + " " + verb + " on from " + number(next)
+	text := fmt.Sprintf("Counter %s %s on from %d", name, verb, next)
 	switch {
 	case !r.Changes:
-		text = "Counter " + name + " is at " + number(r.Before.Next) + " already. Nothing is to be done"
+		text = fmt.Sprintf("Counter %s is at %d already. Nothing is to be done", name, r.Before.Next)
 	case r.Before == nil:
 		text += ". It is new"
 	default:
-		before := r.Before.Next
-		text += ". It was at " + number(before)
-		if next > before {
-			text += ", so it skips " + number(next-before) + " numbers"
+		text += fmt.Sprintf(". It was at %d", r.Before.Next)
+		if next > r.Before.Next {
+			text += fmt.Sprintf(", so it skips %d numbers", next-r.Before.Next)
 		}
 	}
 	if r.Before != nil && r.Before.State == stateBack {
@@ -464,7 +442,8 @@ func (r raised) text(name string, next int64) string {
 	if r.Before != nil && r.Before.State == stateFrozen {
 		text += ". It is frozen: no number is claimed before \"snowflake segments residues\" has succeeded"
 	}
-	return text + ".\n"
+	say(e.out, "%s.\n", text)
+	return nil
 }
 
 func segmentsResiduesCommand() command {
@@ -500,20 +479,17 @@ is a copy of one, which has the counters of the first.
 	}
 }
 
-// ticketServer is one of the databases that share a counter.
+// ticketServer is one of the databases that share a counter, and what JSON says of it. It is named by its
+// place, because a DSN may hold a password.
 type ticketServer struct {
-	label, dsn string
-	store      *gormsegment.Store // nil if the table is not there, and the command only looks
-	before     *counterInfo       // nil if there is no counter
-}
-
-// residueInfo is a database in JSON. It is named by its place, because a DSN may hold a password.
-type residueInfo struct {
 	Database  string       `json:"database"`
 	Before    *counterInfo `json:"before"` // null if there was no counter
 	After     *counterInfo `json:"after"`  // null if the command only looked
 	Remainder int          `json:"remainder"`
 	Modulus   int          `json:"modulus"`
+
+	dsn   string
+	store *gormsegment.Store // nil if the table is not there, and the command only looks
 }
 
 func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string) error {
@@ -530,37 +506,34 @@ func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string)
 	}
 	for i := range servers {
 		if err := servers[i].look(ctx, e, o.table, name); err != nil {
-			return fmt.Errorf("%s: %w", servers[i].label, err)
+			return fmt.Errorf("%s: %w", servers[i].Database, err)
 		}
 	}
 	if err := forgotten(name, servers); err != nil && (!o.force || !errors.Is(err, errRefused)) {
 		return err
 	}
-	infos := make([]residueInfo, len(servers))
-	for i, s := range servers {
-		infos[i] = residueInfo{Database: s.label, Before: s.before, Remainder: i, Modulus: len(servers)}
-	}
 	if !o.dryRun {
-		if err := setResidues(ctx, e, o.table, name, servers, infos); err != nil {
+		if err := setResidues(ctx, e, o.table, name, servers); err != nil {
 			return err
 		}
 	}
 	if o.json {
-		return printJSON(e.out, infos)
+		return printJSON(e.out, servers)
 	}
-	return printResidues(e.out, infos, o.dryRun)
+	return printResidues(e.out, servers, o.dryRun)
 }
 
-// ticketServers reads the arguments.
 func ticketServers(e *env, args []string) ([]ticketServer, error) {
 	servers := make([]ticketServer, 0, len(args))
 	for i, dsn := range args {
-		s := ticketServer{label: fmt.Sprintf("database %d", i+1), dsn: dsn}
+		s := ticketServer{
+			Database: fmt.Sprintf("database %d", i+1), Remainder: i, Modulus: len(args), dsn: dsn,
+		}
 		if variable, ok := strings.CutPrefix(dsn, "$"); ok {
 			variable = strings.Trim(variable, "{}")
-			s.label += " ($" + plain(variable) + ")"
+			s.Database += " ($" + plain(variable) + ")"
 			if s.dsn = e.getenv(variable); s.dsn == "" {
-				return nil, usagef("segments residues: %s: the environment variable is not set", s.label)
+				return nil, usagef("segments residues: %s: the environment variable is not set", s.Database)
 			}
 		}
 		for j, other := range servers {
@@ -583,11 +556,7 @@ func (s *ticketServer) look(ctx context.Context, e *env, table, name string) err
 		return err
 	}
 	s.store = store
-	c, found, err := counterOf(ctx, store, name)
-	if found {
-		info := newCounterInfo(c)
-		s.before = &info
-	}
+	s.Before, err = counterOf(ctx, store, name)
 	return err
 }
 
@@ -597,11 +566,11 @@ func forgotten(name string, servers []ticketServer) error {
 	have := make(map[int64][]int64)
 	frozen, found := 0, false
 	for _, s := range servers {
-		if s.before == nil {
+		if s.Before == nil {
 			continue
 		}
 		found = true
-		switch c := s.before; {
+		switch c := s.Before; {
 		case c.Modulus == 0:
 			frozen++
 		case !slices.Contains(have[c.Modulus], c.Remainder):
@@ -626,14 +595,14 @@ func forgotten(name string, servers []ticketServer) error {
 
 // setResidues makes the tables that are not there, and sets the residues.
 func setResidues(
-	ctx context.Context, e *env, table, name string, servers []ticketServer, infos []residueInfo,
+	ctx context.Context, e *env, table, name string, servers []ticketServer,
 ) (err error) {
 	ledgers := make([]segment.Ledger, len(servers))
 	for i := range servers {
 		s := &servers[i]
 		if s.store == nil {
 			if s.store, err = openCounters(ctx, e, s.dsn, table, true); err != nil {
-				return fmt.Errorf("%s: %w", s.label, err)
+				return fmt.Errorf("%s: %w", s.Database, err)
 			}
 		}
 		ledgers[i] = s.store
@@ -645,12 +614,9 @@ func setResidues(
 		return fmt.Errorf("counters may be frozen, so run the command again with the same databases: %w", err)
 	}
 	for i, s := range ledgers {
-		c, _, err := counterOf(ctx, s, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", servers[i].label, err)
+		if servers[i].After, err = counterOf(ctx, s, name); err != nil {
+			return fmt.Errorf("%s: %w", servers[i].Database, err)
 		}
-		info := newCounterInfo(c)
-		infos[i].After = &info
 	}
 	return nil
 }
@@ -661,36 +627,36 @@ func distinct(ctx context.Context, servers []ticketServer) error {
 	for _, s := range servers {
 		is, err := s.store.Identity(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.label, err)
+			return fmt.Errorf("%s: %w", s.Database, err)
 		}
 		if first := seen[is.ID]; first != "" {
 			return usagef("segments residues: %s and %s have one table of counters, with different DSNs, or one "+
-				"of them is a copy of the other; nothing was changed", first, s.label)
+				"of them is a copy of the other; nothing was changed", first, s.Database)
 		}
-		seen[is.ID] = s.label
+		seen[is.ID] = s.Database
 	}
 	return nil
 }
 
-func printResidues(w io.Writer, infos []residueInfo, dryRun bool) error {
+func printResidues(w io.Writer, servers []ticketServer, dryRun bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	say(table, "DATABASE\tNEXT BEFORE\tRESIDUE BEFORE\tNEXT\tRESIDUE\n")
 	highest := int64(1)
-	for _, i := range infos {
-		if i.Before != nil {
-			highest = max(highest, i.Before.Next)
+	for _, s := range servers {
+		if s.Before != nil {
+			highest = max(highest, s.Before.Next)
 		}
 	}
-	for _, i := range infos {
+	for _, s := range servers {
 		before, residue, next := "-", "no counter", fmt.Sprint(highest)
-		if i.Before != nil {
-			before, residue = fmt.Sprint(i.Before.Next), i.Before.residue()
+		if s.Before != nil {
+			before, residue = fmt.Sprint(s.Before.Next), s.Before.residue()
 		}
-		if i.After != nil {
-			next = fmt.Sprint(i.After.Next)
+		if s.After != nil {
+			next = fmt.Sprint(s.After.Next)
 		}
-		after := counterInfo{Remainder: int64(i.Remainder), Modulus: int64(i.Modulus)}
-		say(table, "%s\t%s\t%s\t%s\t%s\n", i.Database, before, residue, next, after.residue())
+		after := counterInfo{Remainder: int64(s.Remainder), Modulus: int64(s.Modulus)}
+		say(table, "%s\t%s\t%s\t%s\t%s\n", s.Database, before, residue, next, after.residue())
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -33,11 +33,7 @@ package resharding in a program that has the models, because the models say how 
 }
 
 func shardsFlags(set *flag.FlagSet, o *options) {
-	set.Func("dsn", "the `DSN` of a database of the router, in their order (default $"+dsnVariable+")",
-		func(dsn string) error {
-			o.dsns = append(o.dsns, dsn)
-			return nil
-		})
+	set.Var(&o.dsns, "dsn", "the `DSN` of a database of the router, in their order (default $"+dsnVariable+")")
 	set.StringVar(&o.table, "table", defaultShards,
 		"the `TABLE` of the shard map, as the naming strategy of the program spells it")
 	jsonFlag(set, o)
@@ -60,7 +56,6 @@ are not dropped yet. It counts the rows, which takes a while for large tables, a
 	}
 }
 
-// openShards opens the databases.
 func openShards(e *env, o *options) ([]*gorm.DB, error) {
 	dsns := o.dsns
 	if dsns == nil {

@@ -2,9 +2,6 @@ package main
 
 import "github.com/snowflakeplugin/snowflakeplugin"
 
-// prefix begins the names of all tables but those of the leases.
-const prefix = "counters_example_"
-
 // Invoice has a key that nobody reads, and a number that people read.
 type Invoice struct {
 	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
@@ -12,14 +9,8 @@ type Invoice struct {
 	OrderID snowflakeplugin.ID `gorm:"uniqueIndex"` // an order has one invoice
 }
 
-// TableName returns the name of the table.
-func (Invoice) TableName() string { return prefix + "invoices" }
-
 // Order has a short number for the telephone beside its key.
 type Order struct {
 	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
 	Number int32              `gorm:"uniqueIndex" snowflake:"from:order"`
 }
-
-// TableName returns the name of the table.
-func (Order) TableName() string { return prefix + "orders" }

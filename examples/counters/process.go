@@ -16,41 +16,40 @@ import (
 
 // process is what a program has. There may be any number of them on one database.
 type process struct {
+	opened
 	db     *gorm.DB
 	plugin *snowflakeplugin.Plugin
-	ends   []func() error // in the order in which things were opened
 }
 
 // newProcess opens a database with counters. The clock decides which day an invoice is of.
-func newProcess(ctx context.Context, kind gorm.Dialector, clock func() time.Time) (p *process, err error) {
+func newProcess(ctx context.Context, dir string, clock func() time.Time) (p *process, err error) {
 	p = &process{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.db, err = openDB(ctx, kind); err != nil {
+	if p.db, err = openDB(ctx, dir, "main.db"); err != nil {
 		return p, err
 	}
-	p.ends = append(p.ends, func() error { return closeDB(p.db) })
-	table := gormsegment.WithTable(prefix + "segments")
-	store, err := gormsegment.New(p.db, table) //nolint:contextcheck // it uses the context of p.db
+	p.opened = append(p.opened, func() error { return closeDB(p.db) })
+	store, err := gormsegment.New(p.db)
 	if err != nil {
 		return p, err
 	}
-	p.ends = append(p.ends, store.Close)
+	p.opened = append(p.opened, store.Close)
 
 	invoices, err := segment.Daily(store, "invoice", 6, time.UTC, segment.WithClock(clock),
 		segment.WithText(func(n int64) string { return fmt.Sprintf("SO-%d-%06d", n/1e6, n%1e6) }))
 	if err != nil {
 		return p, err
 	}
-	p.ends = append(p.ends, invoices.Close)
+	p.opened = append(p.opened, invoices.Close)
 	orders, err := segment.New(store, "order", segment.WithBlock(100, 10_000))
 	if err != nil {
 		return p, err
 	}
-	p.ends = append(p.ends, orders.Close)
+	p.opened = append(p.opened, orders.Close)
 
 	p.plugin = snowflakeplugin.New(
 		snowflakeplugin.WithNumbers("invoice", invoices),
@@ -60,16 +59,6 @@ func newProcess(ctx context.Context, kind gorm.Dialector, clock func() time.Time
 	if err := p.db.Use(p.plugin); err != nil {
 		return p, err
 	}
-	p.ends = append(p.ends, func() error { return p.plugin.Close(context.WithoutCancel(ctx)) })
+	p.opened = append(p.opened, func() error { return p.plugin.Close(context.WithoutCancel(ctx)) })
 	return p, nil
-}
-
-// close ends everything, beginning with what was opened last.
-func (p *process) close() error {
-	var errs []error
-	for i := len(p.ends) - 1; i >= 0; i-- {
-		errs = append(errs, p.ends[i]())
-	}
-	p.ends = nil
-	return errors.Join(errs...)
 }

@@ -14,26 +14,25 @@ import (
 // story holds what the chapters share.
 type story struct {
 	w      io.Writer
-	place  databases
+	dir    string
 	now    atomic.Pointer[time.Time] // by which invoices have their day
 	ada    *process
 	bob    *process
 	faults int // checks that failed
 }
 
-// tell opens the processes and runs the chapters in order.
-func tell(ctx context.Context, w io.Writer, place databases) (err error) {
-	s := &story{w: w, place: place}
+func tell(ctx context.Context, w io.Writer, dir string) (err error) {
+	s := &story{w: w, dir: dir}
 	s.clock(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
 	clock := func() time.Time { return *s.now.Load() }
-	if s.ada, err = newProcess(ctx, place.main, clock); err != nil {
+	if s.ada, err = newProcess(ctx, dir, clock); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.ada.close()) }()
 	if err := s.ada.db.AutoMigrate(&Order{}, &Invoice{}); err != nil {
 		return err
 	}
-	if s.bob, err = newProcess(ctx, place.main, clock); err != nil {
+	if s.bob, err = newProcess(ctx, dir, clock); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.bob.close()) }()
@@ -132,7 +131,7 @@ so nothing is left over when a process ends.
 // tickets go on while one of two databases does not answer.
 func (s *story) tickets(ctx context.Context) (err error) {
 	fmt.Fprint(s.w, "\nTwo ticket databases give numbers in turn: one the even numbers, one the odd.\n\n")
-	t, err := newTickets(ctx, s.place)
+	t, err := newTickets(ctx, s.dir)
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (s *story) tickets(ctx context.Context) (err error) {
 	}
 	s.show("both answer", before)
 
-	start, err := s.place.stop(ctx, t.dbs[0], t.tables[0])
+	start, err := stop(ctx, t.dbs[0])
 	if err != nil {
 		return err
 	}
@@ -180,7 +179,6 @@ func (s *story) tickets(ctx context.Context) (err error) {
 	return nil
 }
 
-// show prints the first numbers of a run.
 func (s *story) show(when string, numbers []int64) {
 	fmt.Fprintf(s.w, "  %-17s %3d numbers:", when, len(numbers))
 	for _, n := range numbers[:min(len(numbers), 10)] {
@@ -192,7 +190,6 @@ func (s *story) show(when string, numbers []int64) {
 	fmt.Fprintln(s.w)
 }
 
-// even counts the even numbers.
 func even(numbers []int64) (count int) {
 	for _, n := range numbers {
 		if n%2 == 0 {
@@ -209,7 +206,6 @@ func (s *story) name(p *process) string {
 	return "Bob"
 }
 
-// check prints whether something is as it should be.
 func (s *story) check(ok bool, format string, args ...any) {
 	word := "yes"
 	if !ok {

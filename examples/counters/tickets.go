@@ -29,13 +29,12 @@ const (
 // tickets are two ticket databases. The first gives the even numbers, the second the odd ones.
 type tickets struct {
 	dbs    [2]*gorm.DB
-	tables [2]string
 	source *segment.Source
-	ends   []func() error
+	opened
 }
 
-func newTickets(ctx context.Context, place databases) (t *tickets, err error) {
-	t = &tickets{tables: [2]string{prefix + "even", prefix + "odd"}}
+func newTickets(ctx context.Context, dir string) (t *tickets, err error) {
+	t = &tickets{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -43,29 +42,27 @@ func newTickets(ctx context.Context, place databases) (t *tickets, err error) {
 	}()
 	var sources [2]*segment.Source
 	for i := range t.dbs {
-		if t.dbs[i], err = openDB(ctx, place.tickets[i]); err != nil {
+		if t.dbs[i], err = openDB(ctx, dir, []string{"even.db", "odd.db"}[i]); err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, func() error { return closeDB(t.dbs[i]) })
-		table := gormsegment.WithTable(t.tables[i])
-		store, err := gormsegment.New(t.dbs[i], table) //nolint:contextcheck // it uses the context of the handle
+		t.opened = append(t.opened, func() error { return closeDB(t.dbs[i]) })
+		store, err := gormsegment.New(t.dbs[i])
 		if err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, store.Close)
+		t.opened = append(t.opened, store.Close)
 		sources[i], err = segment.New(store, "ticket",
 			segment.WithResidue(int64(i), 2), segment.WithBlock(ticketBlock, ticketBlock),
 			segment.WithMaxWait(patience), segment.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return t, err
 		}
-		t.ends = append(t.ends, sources[i].Close)
+		t.opened = append(t.opened, sources[i].Close)
 	}
 	t.source, err = segment.Tickets(sources[0], sources[1])
 	return t, err
 }
 
-// take takes so many numbers, one after the other.
 func (t *tickets) take(ctx context.Context, count int) ([]int64, error) {
 	numbers := make([]int64, 0, count)
 	for range count {
@@ -94,12 +91,4 @@ func (t *tickets) takeUntilEven(ctx context.Context) ([]int64, error) {
 			return numbers, nil
 		}
 	}
-}
-
-func (t *tickets) close() error {
-	var errs []error
-	for i := len(t.ends) - 1; i >= 0; i-- {
-		errs = append(errs, t.ends[i]())
-	}
-	return errors.Join(errs...)
 }

@@ -96,8 +96,8 @@ func theReportSaysSo(t *testing.T, s *story) {
 		`(?m)^ +\S+ s     [01] is held until \S+ s by process A, pid \d+ #[0-9a-f]{16}$`,
 		`(?m)^ +\S+ s     [01] is held until \S+ s by process B, pid \d+ #[0-9a-f]{16}$`,
 		`(?ms)B  is killed with -9.* C  has number [01]$.*C  ends and gives its number back$`,
-		`(?m)^  number [01]  A +\[=+\)$`,
-		`(?m)^  number ([01])  B +\[=*X-+\)$\n  number ([01])  C .*\?.*\[=*\)$`,
+		`(?m)^  A  number [01], from \S+ s to \S+ s: \d+ IDs$`,
+		`(?m)^  C  number [01], from \S+ s to \S+ s: \d+ IDs$`,
 		`(?m)^ +\d+  rows are in the table$\n +\d+  different IDs .*$\n +0  of the \d+ .* missing$\n +0  IDs lie outside`,
 		`(?m)^ +\d+  ms from the end of B's window to the first ID that C made with its number$`,
 	} {

@@ -5,8 +5,8 @@
 //
 // Three processes, A, B and C, insert into one SQLite file and share two numbers. The file
 // worker.go holds the code of a process, which is the only part that a real program needs. The file
-// story.go starts and kills the processes, watch.go reads the table snowflake_nodes at the same
-// time, findings.go compares that table with the rows, and report.go prints the result.
+// story.go starts and kills the processes, and compares the rows with what watch.go has read from the
+// table snowflake_nodes meanwhile, and report.go prints the result.
 package main
 
 import (

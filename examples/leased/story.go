@@ -65,7 +65,7 @@ func play(ctx context.Context, path string) (s *story, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeDB(db)) }()
-	store, err := gormlease.New(db.WithContext(ctx)) //nolint:contextcheck // it uses the context of db
+	store, err := gormlease.New(db.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,6 @@ func play(ctx context.Context, path string) (s *story, err error) {
 	return s, nil
 }
 
-// tell runs the steps of the story.
 func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	a, err := s.start(ctx, "A")
 	if err != nil {
@@ -124,7 +123,6 @@ func (s *story) tell(ctx context.Context, db *gorm.DB) error {
 	return db.WithContext(ctx).Order("id").Find(&s.orders).Error
 }
 
-// start starts this program as a worker.
 func (s *story) start(ctx context.Context, name string) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -183,7 +181,6 @@ func (s *story) until(ctx context.Context, happened func() bool) error {
 	return nil
 }
 
-// hear handles an event of a worker.
 func (s *story) hear(e event) error {
 	p := e.who
 	switch {
@@ -225,6 +222,24 @@ func (s *story) end() {
 	}
 }
 
+// findings are the results of comparing the rows with the tenures.
+type findings struct {
+	stretches []stretch
+	rows      int
+	different int // distinct IDs of the rows
+	told      int // IDs that a process reported as stored
+	missing   int // reported IDs that are not in the table
+	outside   int // IDs that are in no window of the process that issued them
+}
+
+// stretch holds the IDs of one tenure.
+type stretch struct {
+	*tenure
+	ids         []int64   // in order
+	first, last time.Time // of the IDs
+}
+
+// find compares the rows with the tenures.
 func (s *story) find() (f findings, err error) {
 	for _, t := range s.tenures {
 		f.stretches = append(f.stretches, stretch{tenure: t})

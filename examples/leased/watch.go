@@ -18,7 +18,6 @@ type tenure struct {
 	before      *tenure // the previous tenure of the number; nil for the first
 }
 
-// process returns the name of the process that holds the number.
 func (t *tenure) process() string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(t.owner, "process "), ",")
 	return name

@@ -34,18 +34,12 @@ func TestOutputReadsAsItShould(t *testing.T) {
 		`(?m)^  settings +keep_first +20 +\. +20 +\.  `,
 		`(?m)^  counters +sum +8 +\. +8 +\.  `,
 		`(?m)^  world +newest +2 +\. +2 +\.  `,
-		`(?m)^  - roles, guilds: roles\.guild_id refers to guilds, guilds\.leader_id refers to roles; `,
-		`(?m)^  - Realm 3: items: role_id: 4 rows: .*\n    .*not copied, because of orphans: drop$`,
-		`(?m)^  - Realm 1, Realm 2, Realm 3: world: id: 1 row: `,
 		`(?m)^  equal +Falcon0, \d+ +Falcon0, \d+ +Falcon0, \d+\n +(= keeps it) +> Falcon0\.s2-2 +> Falcon0\.s3$`,
 		`(?m)^  case +HERON1, \d+ +heron1, \d+ +Heron1, \d+\n.*= keeps it`,
 		`(?m)^  long .*\n.*> Falcon0龍+\.s\d`,
 		`(?m)^Merged in [0-9.]+(ms|s), .*: [0-9,]{6} rows were copied, [0-9,]+ a second\.$`,
-		`(?m)^  roles +500 +500 +500 +1,500  attach$`,
-		`(?m)^  gold_ledger +1,500 +1,500 +1,500 +4,500  attach$`,
-		`(?m)^  settings +10 +0 +0 +10  attach$`,
 		`(?m)^Verified in [0-9.]+(ms|s): \d+ comparisons, 0 differ\.$`,
-		`(?m)^ +counters +[0-9,]+ \+ +[0-9,]+ \+ +[0-9,]+ = +[0-9,]+$`,
+		`(?m)^ +counters +[0-9]+ before, +[0-9]+ after$`,
 		`(?m)^ +seal [0-9a-f]{64}$`,
 		`(?m)^  - .* those of Realm 1 by 0, Realm 2 by 1,000, Realm 3 by 2,000\.$`,
 		`(?m)^  - [1-9]\d* letters carry the new name`,
@@ -154,7 +148,7 @@ func seenToDiffer(t *testing.T, s *story, dir string) {
 	var out bytes.Buffer
 	s.print(&out)
 	for _, want := range []string{
-		`comparisons, \d+ differ\.`, `gold of roles .* is not `, `DIFFERS: checksum of roles Realm 2 `, `DIFFERS: sum of roles `,
+		`comparisons, \d+ differ\.`, `DIFFERS: checksum of roles Realm 2 `, `DIFFERS: sum of roles `,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the report does not have %q", want)

@@ -27,7 +27,6 @@ type story struct {
 	seen
 }
 
-// play makes three servers and merges them.
 func play(ctx context.Context, dir string) (*story, error) {
 	s, err := prepare(ctx, dir)
 	if err != nil {
@@ -39,7 +38,6 @@ func play(ctx context.Context, dir string) (*story, error) {
 	return s, s.look(ctx, s.plan.Target.DSN)
 }
 
-// prepare makes three servers, a target and the plan.
 func prepare(ctx context.Context, dir string) (*story, error) {
 	began := time.Now()
 	realms, err := fillServers(ctx, dir)
@@ -69,7 +67,6 @@ func (s *story) open(ctx context.Context) (*merge.Merge, error) {
 	}))
 }
 
-// merge is check, run and verify.
 func (s *story) merge(ctx context.Context) (err error) {
 	m, err := s.open(ctx)
 	if err != nil {

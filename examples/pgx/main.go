@@ -19,7 +19,6 @@ func main() {
 	os.Exit(start(context.Background(), os.Args[1:], os.Getenv(variable), os.Stdout, os.Stderr))
 }
 
-// start runs the program and returns its exit code.
 func start(ctx context.Context, args []string, env string, stdout, stderr io.Writer) int {
 	conn, err := connect(ctx, args, env)
 	if err != nil {

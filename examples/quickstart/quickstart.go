@@ -105,7 +105,6 @@ func tell(ctx context.Context, w io.Writer, db *gorm.DB) (err error) {
 	return nil
 }
 
-// line prints a label and a text.
 func (s *story) line(label, format string, args ...any) {
 	fmt.Fprintf(s.w, "   %-11s %s\n", label, fmt.Sprintf(format, args...))
 }

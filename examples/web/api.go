@@ -41,7 +41,6 @@ type views struct {
 	Next   *snowflakeplugin.ID `json:"next"` // null after the last page
 }
 
-// handler has all addresses.
 func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -77,9 +76,7 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	if text := query.Get("below"); text != "" {
 		below, err = snowflakeplugin.ParseID(text)
 	}
-	switch since := query.Get("since"); since {
-	case "", "yesterday":
-	default:
+	if since := query.Get("since"); since != "" && since != "yesterday" {
 		err = errors.Join(err, fmt.Errorf("since is \"yesterday\" or left out, and not %q", since))
 	}
 	if err != nil {

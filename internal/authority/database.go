@@ -20,12 +20,17 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// The subjects of the rows.
+// Subject is what a row is about, before the name of a table.
+type Subject string
+
+// The subjects of tables that have an identity.
 const (
-	subjectRows     = "rows"
-	subjectLeases   = "leases "   // followed by the name of the table of leases
-	subjectCounters = "counters " // followed by the name of the table of counters
+	Leases   Subject = "leases "
+	Counters Subject = "counters "
 )
+
+// subjectRows is the whole subject of the row about the rows of the database.
+const subjectRows = "rows"
 
 // maxText is how many bytes fit a column.
 const maxText = 255
@@ -173,7 +178,7 @@ func (d Database) Claim(ctx context.Context, want Origin) (is Claimed, err error
 	}
 	is.Place = noted.Place
 	for subject, row := range rows {
-		if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == want.ID {
+		if table, ok := strings.CutPrefix(subject, string(Leases)); ok && row.ID == want.ID {
 			is.Leases = table
 		}
 	}
@@ -199,7 +204,7 @@ func (d Database) enter(ctx context.Context) (located Database, notes bool, err 
 // unclaimed returns an error if nothing is noted, but processes have leased from the default table of
 // this database, perhaps processes of an earlier version, which noted nothing.
 func (d Database) unclaimed(ctx context.Context, rows map[string]Note, want Origin) error {
-	home := rows[subjectLeases+DefaultLeases]
+	home := rows[string(Leases)+DefaultLeases]
 	if home.ID != "" && home.ID == want.ID {
 		return nil
 	}
@@ -235,7 +240,7 @@ func (d Database) CheckOwn(ctx context.Context) error {
 		return d.failed(ctx, err)
 	}
 	noted, ok := rows[subjectRows]
-	home := rows[subjectLeases+DefaultLeases]
+	home := rows[string(Leases)+DefaultLeases]
 	if !ok || home.ID == noted.ID {
 		return nil
 	}
@@ -295,40 +300,31 @@ func (d Database) probeWrite(ctx context.Context, want Origin) error {
 	return d.insert(ctx, subjectRows, newNote(want), false)
 }
 
-// Identity notes the identity that a table of leases has, unless it is noted already, and returns it.
-func (d Database) Identity(ctx context.Context, leases, id string) (lease.Identity, error) {
-	return d.identity(ctx, subjectLeases, leases, id)
-}
-
-// ErrReplaced means that a table has another identity than the one that is noted for it.
+// ErrReplaced means that a table of counters has another identity than the one that is noted for it.
 var ErrReplaced = errs.Kind("snowflakeplugin: another table", errs.ErrAuthority)
 
-// OfCounters notes the identity that a table of counters has, unless it is noted already, and returns where
-// the table is. It returns an error wrapping ErrReplaced if another identity is noted.
-func (d Database) OfCounters(ctx context.Context, table, id string) (place string, err error) {
-	is, err := d.identity(ctx, subjectCounters, table, id)
-	return is.Place, err
-}
-
-func (d Database) identity(ctx context.Context, subject, table, id string) (lease.Identity, error) {
+// Identity notes the identity that a table has, unless it is noted already, and returns it with the place of
+// the table. It returns an error wrapping errs.ErrAuthority if another identity is noted.
+func (d Database) Identity(ctx context.Context, of Subject, table, id string) (lease.Identity, error) {
 	d, bare := d.Beside(table)
+	subject := string(of) + bare
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	place := d.whereabouts(ctx, table)
-	rows, err := d.ensure(ctx, subject+bare, func(map[string]Note) (Note, error) {
+	rows, err := d.ensure(ctx, subject, func(map[string]Note) (Note, error) {
 		return newNote(Origin{ID: id, Place: place}), nil
 	})
-	home := rows[subject+bare]
+	home := rows[subject]
 	switch {
 	case err != nil || home.ID == id:
-	case subject == subjectCounters:
+	case of == Counters:
 		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
 			"%s: one of the two was replaced", ErrReplaced, table, id, d.table, home.ID)
 	default:
 		mark := fmt.Sprintf("UPDATE %s SET %s = '%s' WHERE %s = %d;", d.leases(bare), d.Quote("owner"),
 			leaseops.Mark(home.ID).Owner, d.Quote("node"), leaseops.MarkNode)
 		note := fmt.Sprintf("UPDATE %s SET %s = '%s' WHERE %s = '%s';", d.quoted(), d.Quote("authority"), id,
-			d.Quote("subject"), subject+bare)
+			d.Quote("subject"), subject)
 		err = leaseops.CheckNote("the rows of the table "+table, "the table "+d.table+" beside it", home.ID, id,
 			leaseops.Remedies{Mark: mark, Note: note})
 	}
@@ -336,23 +332,11 @@ func (d Database) identity(ctx context.Context, subject, table, id string) (leas
 	return lease.Identity{ID: home.ID, Place: place}, err
 }
 
-// Noted returns the identity that is noted for a table of leases, which is named without its schema. It is
-// empty if there is no note, or none that the login may read.
-func (d Database) Noted(ctx context.Context, leases string) (string, error) {
-	return d.notedOf(ctx, subjectLeases+leases)
-}
-
-// NotedOfCounters is Noted for a table of counters.
-func (d Database) NotedOfCounters(ctx context.Context, table string) (string, error) {
-	return d.notedOf(ctx, subjectCounters+table)
-}
-
-func (d Database) notedOf(ctx context.Context, subject string) (string, error) {
-	rows, err := d.rows(ctx)
-	if err != nil && (dialect.Missing(err) || dialect.Forbidden(err)) {
-		return "", nil
-	}
-	return rows[subject].ID, err
+// Noted returns the identity that is noted for a table, which is named without its schema. It is empty if
+// there is no note, or none that the login may read.
+func (d Database) Noted(ctx context.Context, of Subject, table string) (string, error) {
+	rows, err := d.readable(ctx)
+	return rows[string(of)+table].ID, err
 }
 
 // ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that
@@ -444,7 +428,11 @@ func (d Database) inMemory(ctx context.Context) (is bool, err error) {
 	if !d.Embedded {
 		return false, nil
 	}
-	if is, err = sqltable.Persist(ctx, func() (bool, error) { return d.hasNoFile(ctx) }); err != nil {
+	err = sqltable.Persist(ctx, func() (err error) {
+		is, err = d.hasNoFile(ctx)
+		return err
+	})
+	if err != nil {
 		return false, d.failed(ctx, err)
 	}
 	return is, nil
@@ -490,16 +478,11 @@ func (d Database) inSchema(ctx context.Context, want Origin) (table string, err 
 		return "", nil
 	}
 	beside, bare := d.Beside(want.Table)
-	rows, err := beside.rows(ctx)
-	switch {
-	case err != nil && (dialect.Missing(err) || dialect.Forbidden(err)):
-		return "", nil // what this login cannot read, no program leases from under this login
-	case err != nil:
+	rows, err := beside.readable(ctx) // what this login cannot read, no program leases from under this login
+	if err != nil || rows[string(Leases)+bare].ID != want.ID {
 		return "", err
-	case rows[subjectLeases+bare].ID == want.ID:
-		return want.Table, nil
 	}
-	return "", nil
+	return want.Table, nil
 }
 
 // Elsewhere lists the tables of leases with an identity that lie in other schemas of the server than those
@@ -521,15 +504,12 @@ func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, er
 			continue // no name of a table can say this
 		}
 		beside, _ := d.Beside(schema[0] + "." + DefaultLeases)
-		rows, err := beside.rows(ctx)
+		rows, err := beside.readable(ctx)
 		if err != nil {
-			if dialect.Missing(err) || dialect.Forbidden(err) {
-				continue
-			}
 			return nil, d.failed(ctx, err)
 		}
 		for subject, row := range rows {
-			if table, ok := strings.CutPrefix(subject, subjectLeases); ok && row.ID == id {
+			if table, ok := strings.CutPrefix(subject, string(Leases)); ok && row.ID == id {
 				tables = append(tables, schema[0]+"."+table)
 			}
 		}
@@ -679,6 +659,15 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 	return found, nil
 }
 
+// readable reads the whole table, and no rows where it is not there or the login may not read it.
+func (d Database) readable(ctx context.Context) (map[string]Note, error) {
+	rows, err := d.rows(ctx)
+	if err != nil && (dialect.Missing(err) || dialect.Forbidden(err)) {
+		return nil, nil
+	}
+	return rows, err
+}
+
 // insert writes the row of a subject unless there is one. It makes the table if that is missing.
 func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMissing bool) error {
 	into, unless := d.InsertUnlessThere(d.quoted(), d.quotedColumns())
@@ -699,10 +688,7 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 // been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
 // somebody else writes, it is tried again.
 func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
-	_, err := sqltable.Persist(ctx, func() (struct{}, error) {
-		return struct{}{}, d.transactOnce(ctx, needed, do)
-	})
-	return err
+	return sqltable.Persist(ctx, func() error { return d.transactOnce(ctx, needed, do) })
 }
 
 func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
@@ -718,10 +704,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 		isConn = true
 	}
 	if isConn && d.Autocommits { // whatever the session is set to
-		_, err = sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) (struct{}, error) {
-			return struct{}{}, do(q)
-		})
-		return err
+		return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
 	}
 	beginner, ok := d.Pool.(interface {
 		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)

@@ -43,7 +43,7 @@ func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) 
 	for subject, n := range rows {
 		if subject == subjectRows {
 			noted = &n
-		} else if table, ok := strings.CutPrefix(subject, subjectLeases); ok {
+		} else if table, ok := strings.CutPrefix(subject, string(Leases)); ok {
 			own = append(own, Row{Subject: table, Note: n})
 		}
 	}

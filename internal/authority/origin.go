@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -58,10 +59,7 @@ func (o Origin) String() string {
 	if o.IsByHand() {
 		return "numbers given by hand (layout " + o.Layout + ")"
 	}
-	id := o.ID
-	if id == "" {
-		id = "with no identity yet"
-	}
+	id := cmp.Or(o.ID, "with no identity yet")
 	if o.Place == "" {
 		return "the leases " + id
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The sentinels of the module, under the names that the root package gives them.
@@ -44,6 +45,11 @@ func Ended(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// IsAny reports whether an error is one of several kinds.
+func IsAny(err error, kinds ...error) bool {
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // Options applies options to what they set, and returns all that is wrong with them. An option that is nil is

@@ -39,9 +39,6 @@ func assign(fr *frame, numbers *Numbers) (err error) {
 	if fr.rows == nil {
 		return nil
 	}
-	if cell, ok := fr.onlyCell(); ok {
-		return assignOne(fr, numbers, cell)
-	}
 	sent, unselected := fr.sentColumns()
 	empty, columns := fr.countVacant(sent | unselected)
 	fr.alsoSelect(columns & unselected)
@@ -115,26 +112,14 @@ func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
 		}
 		return err
 	case column.source != nil:
-		return numbers.takeFrom(fr.context(), column.source, ids)
+		if err := numbers.draw(fr.context(), column.source.source, ids); err != nil {
+			return column.source.failed(err)
+		}
+		return nil
 	case byColumn:
-		return numbers.takeOf(fr.context(), source, column, ids)
+		return numbers.draw(fr.context(), newOfColumn(source, column), ids)
 	}
 	return numbers.Take(fr.context(), ids)
-}
-
-// assignOne fills a single cell.
-func assignOne(fr *frame, numbers *Numbers, cell reflect.Value) error {
-	if cell.Int() != 0 {
-		return nil
-	}
-	id, err := numbers.nextOf(fr.context(), fr.plan.columns[0])
-	if err != nil {
-		return fr.plan.noID(1, err)
-	}
-	cell.SetInt(id)
-	fr.one[0] = id
-	fr.ids, fr.mask = fr.one[:], 1
-	return nil
 }
 
 // nextBound returns a new ID for one row.

@@ -192,6 +192,9 @@ func (n *namedSource) String() string {
 	return words
 }
 
+// failed is the error of a source that gave no number.
+func (n *namedSource) failed(err error) error { return fmt.Errorf("source %q: %w", n.name, err) }
+
 // sourceName is the name of the named source, or nothing.
 func (c *column) sourceName() string {
 	if c.source == nil {

@@ -112,8 +112,9 @@ type tables struct {
 // Unwrap returns the driver's migrator.
 func (m tables) Unwrap() gorm.Migrator { return m.Migrator }
 
-// prepare makes the plans of models for the table of the handle. It leaves to GORM what it cannot parse.
-func (m tables) prepare(models ...any) error {
+// prepared makes the plans of models for the table of the handle, and does something unless they have faults.
+// It leaves to GORM what it cannot parse.
+func (m tables) prepared(models []any, do func() error) error {
 	var faults []error
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: m.db}
@@ -126,53 +127,43 @@ func (m tables) prepare(models ...any) error {
 		_, err := m.plans.Prepare(stmt.Schema)
 		faults = append(faults, err)
 	}
-	return errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	return do()
 }
 
 // AutoMigrate makes or extends the tables of models, unless a tag is at fault, which is better known
 // before there is a table.
 func (m tables) AutoMigrate(models ...any) error {
-	if err := m.prepare(models...); err != nil {
-		return err
-	}
-	return m.Migrator.AutoMigrate(models...)
+	return m.prepared(models, func() error { return m.Migrator.AutoMigrate(models...) })
 }
 
 // CreateTable makes the tables of models. AutoMigrate calls it for related models, too.
 func (m tables) CreateTable(models ...any) error {
-	if err := m.prepare(models...); err != nil {
-		return err
-	}
-	return m.Migrator.CreateTable(models...)
+	return m.prepared(models, func() error { return m.Migrator.CreateTable(models...) })
 }
 
 // AddColumn adds the column of a field to a table.
 func (m tables) AddColumn(model any, field string) error {
-	if err := m.prepare(model); err != nil {
-		return err
-	}
-	return m.Migrator.AddColumn(model, field)
+	return m.prepared([]any{model}, func() error { return m.Migrator.AddColumn(model, field) })
 }
 
 // AlterColumn gives a column the type of its field.
 func (m tables) AlterColumn(model any, field string) error {
-	if err := m.prepare(model); err != nil {
-		return err
-	}
-	return m.Migrator.AlterColumn(model, field)
+	return m.prepared([]any{model}, func() error { return m.Migrator.AlterColumn(model, field) })
 }
 
 // MigrateColumn gives a column what its field has and it lacks. GORM calls it for each column of a table that
 // was there already, and has read the catalog then.
 func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.ColumnType) error {
-	if err := m.prepare(model); err != nil {
-		return err
-	}
-	plan := m.plans.Of(field.Schema)
-	if m.plans.watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
-		m.plans.watcher.Counted(plan, field)
-	}
-	return m.Migrator.MigrateColumn(model, field, column)
+	return m.prepared([]any{model}, func() error {
+		plan := m.plans.Of(field.Schema)
+		if m.plans.watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
+			m.plans.watcher.Counted(plan, field)
+		}
+		return m.Migrator.MigrateColumn(model, field, column)
+	})
 }
 
 // counts reports whether the database makes the values of a column itself. Drivers tell it, but those of

@@ -194,7 +194,6 @@ func (t *frameTable) remove(f *frame) {
 // Build makes a frame a clause. GORM builds only the clauses that it knows, and so never this one.
 func (*frame) Build(clause.Builder) {}
 
-// context is that of the statement.
 func (f *frame) context() context.Context {
 	if f.stmt.Context == nil {
 		return context.Background()
@@ -238,17 +237,6 @@ func leadsTo(v reflect.Value, model reflect.Type) bool {
 		elem = elem.Elem()
 	}
 	return elem == model
-}
-
-// onlyCell returns the cell of a statement that has only one to fill: it creates one struct with
-// all of its columns, and one integer key among them is tagged. Most creates are of this kind, and
-// the bookkeeping for many rows would cost more than the ID.
-func (f *frame) onlyCell() (reflect.Value, bool) {
-	if !f.structs.single || len(f.plan.columns) != 1 || !f.plan.columns[0].plain ||
-		len(f.stmt.Selects) > 0 || len(f.stmt.Omits) > 0 || len(f.ids) > 0 || f.plan.bound {
-		return reflect.Value{}, false
-	}
-	return f.structs.rv.Field(f.plan.columns[0].direct), true
 }
 
 // sentColumns returns the columns that the INSERT will have, as Select and Omit say. unselected has
@@ -522,9 +510,9 @@ func (f *frame) forgetParents(gone []int64) {
 	if f.rows != nil && f.structs.plan != nil {
 		v = f.structs.rv
 	}
-	relations := &f.plan.schema.Relationships
+	relations := ownRelations(f.plan.schema)
 	eachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
-		for _, relation := range slices.Concat(relations.BelongsTo, relations.HasOne, relations.HasMany) {
+		for _, relation := range relations {
 			if _, zero := relation.Field.ValueOf(f.context(), row); zero {
 				continue
 			}

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -217,92 +218,60 @@ func (j *judge) guardUpdates(stmt *gorm.Statement, f *frame, conflict clause.OnC
 // Build writes the guard.
 func (g guard) Build(b clause.Builder) {
 	column := clause.Column{Name: g.judge.column.field.DBName}
-	write := func(text string) { _, _ = b.WriteString(text) }
 	if g.mysql {
-		write("IF(")
-		g.buildCondition(b)
-		write(", " + guardMySQL + "(1 + LENGTH(")
-		b.WriteQuoted(column)
-		write(")), ")
-		b.WriteQuoted(column)
-		write(")")
+		clause.Expr{
+			SQL:  "IF(?, " + guardMySQL + "(1 + LENGTH(?)), ?)",
+			Vars: []any{g.condition(), column, column},
+		}.Build(b)
 		return
 	}
-	write("CASE WHEN ")
-	g.buildCondition(b)
+	failure := "CAST(concat('" + guardPostgres + "', ?) AS bigint) = 1"
 	if g.sqlite {
-		write(" THEN abs(-9223372036854775807 - 1 + 0 * ")
-		g.buildNew(b, column.Name)
-		write(")")
-	} else {
-		write(" THEN CAST(concat('" + guardPostgres + "', ")
-		g.buildNew(b, column.Name)
-		write(") AS bigint) = 1")
+		failure = "abs(-9223372036854775807 - 1 + 0 * ?)"
 	}
-	write(" ELSE ")
+	clause.Expr{SQL: "CASE WHEN ? THEN " + failure + " ELSE ", Vars: []any{
+		g.condition(), g.inserted(column.Name),
+	}}.Build(b)
 	if len(g.rest.Exprs) > 0 {
-		write("(")
+		_, _ = b.WriteString("(")
 		g.rest.Build(b)
-		write(")")
-	} else {
-		write("1 = 1")
+		_, _ = b.WriteString(") END")
+		return
 	}
-	write(" END")
+	_, _ = b.WriteString("1 = 1 END")
 }
 
-// buildNew writes the value that a column has in the row to be inserted.
-func (g guard) buildNew(b clause.Builder, column string) {
+// inserted is the value that a column has in the row to be inserted.
+func (g guard) inserted(column string) any {
 	if g.mysql {
-		_, _ = b.WriteString("VALUES(")
-		b.WriteQuoted(clause.Column{Name: column})
-		_, _ = b.WriteString(")")
-		return
+		return clause.Expr{SQL: "VALUES(?)", Vars: []any{clause.Column{Name: column}}}
 	}
-	b.WriteQuoted(clause.Column{Table: "excluded", Name: column})
+	return clause.Column{Table: "excluded", Name: column}
 }
 
-// buildCondition writes that the row that is met has the key of the row to be inserted, and that this key was
-// made. What is certain is left out, so that the text of most statements is always the same.
-func (g guard) buildCondition(b clause.Builder) {
-	write := func(text string) { _, _ = b.WriteString(text) }
+// condition says that the row that is met has the key of the row to be inserted, and that this key was made.
+// What is certain is left out, so that the text of most statements is always the same.
+func (g guard) condition() clause.Expression {
+	var terms, made []string
+	var vars []any
 	if g.meets {
-		for i, field := range g.frame.plan.schema.PrimaryFields {
-			if i > 0 {
-				write(" AND ")
+		for _, field := range g.frame.plan.schema.PrimaryFields {
+			met := clause.Column{Name: field.DBName}
+			if !g.mysql {
+				met.Table = clause.CurrentTable
 			}
-			if g.mysql {
-				b.WriteQuoted(clause.Column{Name: field.DBName})
-			} else {
-				b.WriteQuoted(clause.Column{Table: clause.CurrentTable, Name: field.DBName})
-			}
-			write(" = ")
-			g.buildNew(b, field.DBName)
+			terms, vars = append(terms, "? = ?"), append(vars, met, g.inserted(field.DBName))
 		}
 	}
-	if len(g.judge.given) == 0 {
-		if !g.meets {
-			write("1 = 1")
-		}
-		return
-	}
-	if g.meets {
-		write(" AND ")
-	}
-	write("(")
-	first := true
 	for c, column := range g.frame.plan.columns {
-		rows := g.judge.madeIn(c)
-		if len(rows) == 0 {
-			continue
+		if rows := g.judge.madeIn(c); len(rows) > 0 && len(g.judge.given) > 0 {
+			made, vars = append(made, "? ?"), append(vars, g.inserted(column.field.DBName), g.isMade(c, rows))
 		}
-		if !first {
-			write(" OR ")
-		}
-		first = false
-		g.buildNew(b, column.field.DBName)
-		g.buildMade(b, c, rows)
 	}
-	write(")")
+	if len(made) > 0 {
+		terms = append(terms, "("+strings.Join(made, " OR ")+")")
+	}
+	return clause.Expr{SQL: cmp.Or(strings.Join(terms, " AND "), "1 = 1"), Vars: vars}
 }
 
 // madeIn lists the rows whose key was made in a column, as indexes into j.rows.
@@ -316,44 +285,30 @@ func (j *judge) madeIn(c int) []int {
 	return rows
 }
 
-// buildMade writes that a value is among the keys that were made in a column. New numbers lie close together,
-// so two of them mostly tell all: the text is then the same for any number of rows, and a database takes only
-// so many parameters.
-func (g guard) buildMade(b clause.Builder, c int, rows []int) {
+// isMade says of a value that it is among the keys that were made in a column. New numbers lie close
+// together, so two of them mostly tell all: the text is then the same for any number of rows, and a database
+// takes only so many parameters.
+func (g guard) isMade(c int, rows []int) clause.Expression {
 	f, j := g.frame, g.judge
 	field := f.plan.columns[c].field
 	value := func(n int) any {
 		v, _ := f.rows.value(f.context(), j.rows[n], field)
 		return v
 	}
-	least, greatest := rows[0], rows[0]
-	for _, n := range rows {
-		if j.keys[n].id < j.keys[least].id {
-			least = n
-		}
-		if j.keys[n].id > j.keys[greatest].id {
-			greatest = n
-		}
-	}
+	byID := func(a, b int) int { return cmp.Compare(j.keys[a].id, j.keys[b].id) }
+	least, greatest := slices.MinFunc(rows, byID), slices.MaxFunc(rows, byID)
 	between := slices.ContainsFunc(slices.Concat(j.given, j.rows), func(i int) bool {
 		id, ok := f.get(i, c)
 		return ok && !f.made(c, id) && j.keys[least].id <= id && id <= j.keys[greatest].id
 	})
 	if !between && strings.Contains(strings.ToLower(string(field.DataType)), "int") {
-		_, _ = b.WriteString(" BETWEEN ")
-		b.AddVar(b, value(least))
-		_, _ = b.WriteString(" AND ")
-		b.AddVar(b, value(greatest))
-		return
+		return clause.Expr{SQL: "BETWEEN ? AND ?", Vars: []any{value(least), value(greatest)}}
 	}
-	_, _ = b.WriteString(" IN (")
+	values := make([]any, len(rows))
 	for k, n := range rows {
-		if k > 0 {
-			_, _ = b.WriteString(",")
-		}
-		b.AddVar(b, value(n))
+		values[k] = value(n)
 	}
-	_, _ = b.WriteString(")")
+	return clause.Expr{SQL: "IN ?", Vars: []any{values}}
 }
 
 // allInserted reports whether only rows with new keys are in doubt, were sent alone, and were all inserted.
@@ -565,14 +520,7 @@ func (j *judge) find(db *gorm.DB, f *frame, except map[madeKey]bool) []int {
 			wanted, values = append(wanted, n), append(values, v)
 		}
 	}
-	for len(wanted) > 0 {
-		n := min(len(wanted), searchChunk)
-		hits, _ := s.hits(own, values[:n])
-		for hit := range hits {
-			found = append(found, wanted[hit])
-		}
-		wanted, values = wanted[n:], values[n:]
-	}
+	_ = s.eachHit(own, wanted, values, func(n int, _ []reflect.Value) { found = append(found, n) })
 	slices.Sort(found)
 	return found
 }

@@ -23,9 +23,9 @@ type Notes struct {
 	write   func(context.Context, Destination) (schemas []string, err error)
 	numbers NumbersNote
 	mu      sync.RWMutex
-	// schemas are those that are noted, tables those whose schema is, and numbered the tables whose columns
-	// with numbers of named sources are.
-	schemas, tables, numbered map[inPool]struct{}
+	// schemas are those that are noted, and tables those whose schema is, or whose columns with numbers of
+	// named sources are.
+	schemas, tables map[inPool]struct{}
 	// inTx and inConn are where a transaction and a connection of database/sql keep their pool; nil if they do
 	// not.
 	inTx, inConn []int
@@ -36,7 +36,7 @@ type Notes struct {
 type inPool struct {
 	pool *sql.DB
 	name string
-	// numbered tells the columns with numbers of a table, and their sources.
+	// numbered tells the columns with numbers of a table, and their sources; empty if it is about its schema.
 	numbered string
 }
 
@@ -72,7 +72,7 @@ func NewNotes(
 ) *Notes {
 	return &Notes{
 		write: write, numbers: numbers,
-		schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{}, numbered: map[inPool]struct{}{},
+		schemas: map[inPool]struct{}{}, tables: map[inPool]struct{}{},
 		inTx: poolField(reflect.TypeFor[sql.Tx]()), inConn: poolField(reflect.TypeFor[sql.Conn]()),
 	}
 }
@@ -93,7 +93,6 @@ func (n *Notes) Add(pool *sql.DB, schemas ...string) {
 	}
 }
 
-// has reports whether a set has an element.
 func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -110,7 +109,7 @@ func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 	numbered := inPool{pool, table.name, plan.numbered}
 	constant := stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
 	keysKnown := n.write == nil || constant && n.has(n.tables, table)
-	numbersKnown := !plan.named || constant && n.has(n.numbered, numbered)
+	numbersKnown := !plan.named || constant && n.has(n.tables, numbered)
 	if db.DryRun || keysKnown && numbersKnown {
 		return nil
 	}
@@ -128,7 +127,7 @@ func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 		n.Add(pool, schemas...)
 	}
 	if where.known {
-		n.remember(n.tables, table)
+		n.remember(table)
 	}
 	if numbersKnown || where.table == "" || !where.known {
 		return nil
@@ -138,7 +137,7 @@ func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 		lasts, err = n.numbers(stmt.Context, d, where.table, plans.numbered(plan))
 	}
 	if err == nil && lasts {
-		n.remember(n.numbered, numbered)
+		n.remember(numbered)
 	}
 	return err
 }
@@ -151,13 +150,13 @@ func namedTable(stmt *gorm.Statement) string {
 	return stmt.Table
 }
 
-func (n *Notes) remember(set map[inPool]struct{}, table inPool) {
+func (n *Notes) remember(table inPool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(set) >= maxTables {
-		clear(set)
+	if len(n.tables) >= maxTables {
+		clear(n.tables)
 	}
-	set[table] = struct{}{}
+	n.tables[table] = struct{}{}
 }
 
 // location is where a table lies.

@@ -177,27 +177,19 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 
 // makePlan finds the fields to fill.
 func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
-	relations := &s.Relationships
 	p := &Plan{schema: s, asks: c.asks, refills: s.BeforeCreate || s.BeforeSave}
-	p.tree = len(relations.BelongsTo)+len(relations.HasOne)+
-		len(relations.HasMany)+len(relations.Many2Many) > 0
+	p.tree = len(ownRelations(s))+len(s.Relationships.Many2Many) > 0
 	p.nests = p.tree || p.refills || s.AfterCreate || s.AfterSave
 	if isJoinTable(s) {
 		return p
 	}
 	var faults []error
 	for _, field := range s.Fields {
-		tagged, err := c.asks(s, field)
-		switch {
-		case err != nil:
-			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, s.Name, field.Name, err))
-			continue
-		case !tagged || !isColumn(s, field) || isForeignKey(s, field):
-			continue
-		}
 		column, err := c.newColumn(s, field)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%w: %s.%s: %w", errs.ErrInvalidField, s.Name, field.Name, err))
+		}
+		if column == nil || err != nil {
 			continue
 		}
 		p.bound = p.bound || column.like != nil
@@ -218,8 +210,12 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 	return p
 }
 
-// newColumn reads the tag and the type of a field.
+// newColumn reads the tag and the type of a field. It returns nil for one that is not to be filled.
 func (c *PlanCache) newColumn(s *schema.Schema, field *schema.Field) (*column, error) {
+	asks, err := c.asks(s, field)
+	if err != nil || !asks || !isColumn(s, field) || isForeignKey(s, field) {
+		return nil, err
+	}
 	source, err := c.sourceOf(field)
 	if err != nil {
 		return nil, err
@@ -443,21 +439,21 @@ func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schem
 	return false
 }
 
+// ownRelations lists the associations without a join table.
+func ownRelations(s *schema.Schema) []*schema.Relationship {
+	return slices.Concat(s.Relationships.BelongsTo, s.Relationships.HasOne, s.Relationships.HasMany)
+}
+
 // Related lists the models at the other ends of a model's associations, and the join tables that the
 // application has models for.
 func Related(s *schema.Schema) []*schema.Schema {
 	var related []*schema.Schema
-	all := [][]*schema.Relationship{
-		s.Relationships.BelongsTo, s.Relationships.HasOne, s.Relationships.HasMany, s.Relationships.Many2Many,
-	}
-	for _, relations := range all {
-		for _, relation := range relations {
-			if relation.FieldSchema != nil {
-				related = append(related, relation.FieldSchema)
-			}
-			if relation.JoinTable != nil && !isJoinTable(relation.JoinTable) {
-				related = append(related, relation.JoinTable)
-			}
+	for _, relation := range slices.Concat(ownRelations(s), s.Relationships.Many2Many) {
+		if relation.FieldSchema != nil {
+			related = append(related, relation.FieldSchema)
+		}
+		if relation.JoinTable != nil && !isJoinTable(relation.JoinTable) {
+			related = append(related, relation.JoinTable)
 		}
 	}
 	return related
@@ -552,19 +548,16 @@ func fieldsOf(index *schema.Index) (fields []*schema.Field) {
 // type made of an integer. GORM sets such a field by a conversion that makes a character of a number.
 func textForeignKeys(s *schema.Schema) []error {
 	var faults []error
-	relations := &s.Relationships
-	for _, kind := range [][]*schema.Relationship{relations.BelongsTo, relations.HasOne, relations.HasMany} {
-		for _, relation := range kind {
-			for _, ref := range relation.References {
-				if ref.PrimaryKey == nil || ref.ForeignKey == nil ||
-					!isDefinedInteger(ref.PrimaryKey.IndirectFieldType) ||
-					ref.ForeignKey.IndirectFieldType.Kind() != reflect.String {
-					continue
-				}
-				faults = append(faults, fmt.Errorf("%w: %s.%s is text and refers to %s.%s, an ID: GORM would store "+
-					"another value in it, so give it the type of the ID", errs.ErrInvalidField,
-					ref.ForeignKey.Schema.Name, ref.ForeignKey.Name, ref.PrimaryKey.Schema.Name, ref.PrimaryKey.Name))
+	for _, relation := range ownRelations(s) {
+		for _, ref := range relation.References {
+			if ref.PrimaryKey == nil || ref.ForeignKey == nil ||
+				!isDefinedInteger(ref.PrimaryKey.IndirectFieldType) ||
+				ref.ForeignKey.IndirectFieldType.Kind() != reflect.String {
+				continue
 			}
+			faults = append(faults, fmt.Errorf("%w: %s.%s is text and refers to %s.%s, an ID: GORM would store "+
+				"another value in it, so give it the type of the ID", errs.ErrInvalidField,
+				ref.ForeignKey.Schema.Name, ref.ForeignKey.Name, ref.PrimaryKey.Schema.Name, ref.PrimaryKey.Name))
 		}
 	}
 	return faults

@@ -26,6 +26,10 @@ type ofColumn struct {
 	table, column string
 }
 
+func newOfColumn(source ColumnSource, c *column) ofColumn {
+	return ofColumn{source, c.field.Schema.Table, c.field.DBName}
+}
+
 // Fill sets every element of ids to a number of the column.
 func (o ofColumn) Fill(ctx context.Context, ids []int64) error {
 	return o.FillColumn(ctx, o.table, o.column, ids)
@@ -74,17 +78,21 @@ func (n *Numbers) Next(ctx context.Context) (int64, error) {
 // Take sets all elements of ids to new numbers, with one reservation.
 func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 	ctx = orBackground(ctx)
+	if n.generator == nil {
+		return n.draw(ctx, n.source, ids)
+	}
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
-	if n.generator != nil {
-		return n.closedBy(n.generator.Fill(ctx, ids))
-	}
-	return drawn(ctx, n.source, ids)
+	return n.closedBy(n.generator.Fill(ctx, ids))
 }
 
-// drawn sets all elements of ids to new numbers of a source of the application.
-func drawn(ctx context.Context, source Source, ids []int64) error {
+// draw sets all elements of ids to new numbers of a source of the application.
+func (n *Numbers) draw(ctx context.Context, source Source, ids []int64) error {
+	ctx = orBackground(ctx)
+	if n.closed.Load() {
+		return errs.ErrClosed
+	}
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
@@ -105,14 +113,6 @@ func (n *Numbers) columnSource() (source ColumnSource, has bool) {
 	return source, has
 }
 
-// takeOf is Take for a column, where the source has numbers for each.
-func (n *Numbers) takeOf(ctx context.Context, source ColumnSource, c *column, ids []int64) error {
-	if n.closed.Load() {
-		return errs.ErrClosed
-	}
-	return drawn(orBackground(ctx), ofColumn{source, c.field.Schema.Table, c.field.DBName}, ids)
-}
-
 // nextOf is Next for a column.
 func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
 	source, byColumn := n.columnSource()
@@ -120,7 +120,7 @@ func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
 		return n.Next(ctx)
 	}
 	ids := make([]int64, 1)
-	err := n.takeOf(ctx, source, c, ids)
+	err := n.draw(ctx, newOfColumn(source, c), ids)
 	return ids[0], err
 }
 
@@ -153,17 +153,6 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 	return id, n.closedBy(err)
 }
 
-// takeFrom sets all elements of ids to new numbers of a named source.
-func (n *Numbers) takeFrom(ctx context.Context, named *namedSource, ids []int64) error {
-	if n.closed.Load() {
-		return errs.ErrClosed
-	}
-	if err := drawn(orBackground(ctx), named.source, ids); err != nil {
-		return fmt.Errorf("source %q: %w", named.name, err)
-	}
-	return nil
-}
-
 // nextFrom returns one new number of a named source on a shard of a router.
 func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard) (id int64, err error) {
 	ctx = orBackground(ctx)
@@ -180,7 +169,7 @@ func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard
 			errs.ErrSource, shard.number, named.name)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("source %q: %w", named.name, err)
+		return 0, named.failed(err)
 	}
 	return id, nil
 }

@@ -340,14 +340,15 @@ func (s *search) findBy(key searchKey) error {
 			wanted, values = append(wanted, row), append(values, v)
 		}
 	}
-	for len(wanted) > 0 {
-		n := min(len(wanted), searchChunk)
-		if err := s.query(key, wanted[:n], values[:n]); err != nil {
-			return err
+	return s.eachHit(key, wanted, values, func(row int, hit []reflect.Value) {
+		if hit == nil {
+			return // two rows for one element, and nothing tells which of them it met
 		}
-		wanted, values = wanted[n:], values[n:]
-	}
-	return nil
+		for _, cell := range s.cells[row] {
+			s.frame.rows.load(cell.row, cell.column, hit[cell.column])
+		}
+		delete(s.cells, row)
+	})
 }
 
 // keyOf returns the values that the element has in the key's columns. ok is false if only the database
@@ -366,20 +367,21 @@ func (s *search) keyOf(row int, key searchKey) (values []any, ok bool) {
 	return values, true
 }
 
-// query runs one query and loads what it found.
-func (s *search) query(key searchKey, wanted []int, values [][]any) error {
-	hits, err := s.hits(key, values)
-	if err != nil {
-		return err
-	}
-	for n, hit := range hits {
-		if hit == nil {
-			continue // two rows for one element, and nothing tells which of them it met
+// eachHit looks for the rows of elements by their values, and calls visit for each element that has a row,
+// with what scan returns of it.
+func (s *search) eachHit(
+	key searchKey, elements []int, values [][]any, visit func(element int, hit []reflect.Value),
+) error {
+	for len(elements) > 0 {
+		n := min(len(elements), searchChunk)
+		hits, err := s.hits(key, values[:n])
+		if err != nil {
+			return err
 		}
-		for _, cell := range s.cells[wanted[n]] {
-			s.frame.rows.load(cell.row, cell.column, hit[cell.column])
+		for i, hit := range hits {
+			visit(elements[i], hit)
 		}
-		delete(s.cells, wanted[n])
+		elements, values = elements[n:], values[n:]
 	}
 	return nil
 }

@@ -13,12 +13,9 @@ const binaryLen = 8
 // IDOf reads the ID in a value that a field, a map or a condition holds: a number, decimal digits,
 // eight bytes, a driver.Valuer of any of these, or a pointer to one. It returns false if there is none.
 func IDOf(value any) (int64, bool) {
-	v := reflect.ValueOf(value)
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.Kind() == reflect.Pointer {
-		return 0, false // NULL
+	v, known := behind(value)
+	if !known {
+		return 0, false
 	}
 	if id, ok := ValueOf(v).(int64); ok {
 		return id, true
@@ -36,6 +33,15 @@ func IDOf(value any) (int64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// behind returns what a value is, or what it leads to if it is a pointer; known is false for NULL.
+func behind(value any) (v reflect.Value, known bool) {
+	v = reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	return v, v.IsValid() && v.Kind() != reflect.Pointer
 }
 
 // parseInt reads decimal digits. It returns 0 and false for any other text.
@@ -100,11 +106,8 @@ func mapsOf(dest any, one *[1]map[string]any) (maps []map[string]any, ok bool) {
 
 // textIn returns the text that a field or a map holds.
 func textIn(value any) (string, bool) {
-	v := reflect.ValueOf(value)
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.Kind() == reflect.Pointer {
+	v, known := behind(value)
+	if !known {
 		return "", false
 	}
 	if text, ok := ValueOf(v).(string); ok {
@@ -118,11 +121,7 @@ func numberOf(value any) (int64, bool) {
 	if id, ok := IDOf(value); ok {
 		return id, true
 	}
-	v := reflect.ValueOf(value)
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	switch {
+	switch v, _ := behind(value); {
 	case v.CanInt():
 		return v.Int(), true
 	case v.CanUint():

@@ -92,7 +92,6 @@ func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
 	}
 }
 
-// refuse adds the error of a row to the statement.
 func (c keyClause) refuse(stmt *gorm.Statement, row int) {
 	_ = stmt.AddError(fmt.Errorf("%w: %s.%s of row %d is 0: %s",
 		errs.ErrZeroKey, stmt.Schema.Name, c.field.Name, row, c.remedy(stmt)))

@@ -26,14 +26,64 @@ type Config struct {
 	ErrDatabase error
 }
 
-// Open opens a store on the database of db. The function gets a pool and whether that is the store's own; if
-// it fails for such a pool, the pool is closed. Open also returns the pool and whether it is the store's own.
-func Open[S any](
-	db *gorm.DB, c Config, open func(ctx context.Context, pool *sql.DB, own bool) (S, error),
+// Option changes one property of the table of a store. It hides the option of the table, because some of
+// those are about the connection.
+type Option func() sqltable.Option
+
+// WithTable names the table.
+func WithTable(name string) Option {
+	return func() sqltable.Option { return sqltable.WithTable(name) }
+}
+
+// unwrap returns the options of the table, which reports those that are nil.
+func unwrap(opts []Option) []sqltable.Option {
+	all := make([]sqltable.Option, len(opts), len(opts)+1)
+	for i, opt := range opts {
+		if opt != nil {
+			all[i] = opt()
+		}
+	}
+	return all
+}
+
+// DDL returns the statement that a function makes for the dialect of db and the options. The error wraps
+// wrong for a handle that is none.
+func DDL[D ~string](
+	db *gorm.DB, wrong error, opts []Option, statement func(D, ...sqltable.Option) (string, error),
+) (string, error) {
+	if err := check(db, wrong); err != nil {
+		return "", err
+	}
+	return statement(D(db.Name()), unwrap(opts)...)
+}
+
+func check(db *gorm.DB, wrong error) error {
+	if db == nil || db.Config == nil || db.Dialector == nil {
+		return fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", wrong)
+	}
+	return nil
+}
+
+// Open opens a store on the database of db. The function gets the pool that the store works on; if that is
+// the store's own, and the function fails, the pool is closed. Open also returns the pool, and whether it is
+// the store's own.
+func Open[S any, D ~string](
+	db *gorm.DB, c Config, opts []Option,
+	begin func(context.Context, *sql.DB, D, ...sqltable.Option) (S, error),
 ) (store S, pool *sql.DB, own bool, err error) {
+	if err := check(db, c.ErrDatabase); err != nil {
+		return store, nil, false, err
+	}
 	application, err := poolOf(db, c)
 	if err != nil {
 		return store, nil, false, err
+	}
+	open := func(ctx context.Context, pool *sql.DB, own bool) (S, error) {
+		all := unwrap(opts)
+		if own {
+			all = append(all, sqltable.WithDedicatedPool())
+		}
+		return begin(ctx, pool, D(db.Name()), all...)
 	}
 	ctx := context.Background()
 	if db.Statement != nil && db.Statement.Context != nil {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (s *Store) verify(ctx context.Context) error {
 	pipe := server.Pipeline()
 	look := lookAt(ctx, pipe)
 	_, _ = pipe.Exec(ctx) // every command has its own error
-	return look.judge(s.config.Strict.Replicas)
+	return s.judged(look)
 }
 
 // confirmed sends a command that writes, and returns nil if what it wrote is safe, which whatever
@@ -83,33 +84,26 @@ func (s *Store) confirmed(ctx context.Context, command redis.Cmder) error {
 	if answered == nil {
 		answered = strict.Confirmed(wait.Val())
 	}
-	return errors.Join(answered, look.judge(strict.Replicas))
+	return errors.Join(answered, s.judged(look))
 }
 
-// A look is at how a server is set.
-type look struct {
-	appending, memory *redis.MapStringStringCmd
-	replication       *redis.StringCmd
-}
-
-func lookAt(ctx context.Context, pipe redis.Pipeliner) look {
-	return look{
-		appending:   pipe.ConfigGet(ctx, "*append*"),
-		memory:      pipe.ConfigGet(ctx, "maxmemory-policy"),
-		replication: pipe.Info(ctx, "replication"),
+// lookAt asks how a server is set, with commands of a pipe, and returns what reads the answers.
+func lookAt(ctx context.Context, pipe redis.Pipeliner) func() (Settings, error) {
+	appending, memory := pipe.ConfigGet(ctx, "*append*"), pipe.ConfigGet(ctx, "maxmemory-policy")
+	replication := pipe.Info(ctx, "replication")
+	return func() (Settings, error) {
+		s := Settings{Appending: appending.Val(), Memory: memory.Val(), Replication: replication.Val()}
+		return s, cmp.Or(appending.Err(), memory.Err(), replication.Err())
 	}
 }
 
-// judge returns an error that names everything which lets the server forget.
-func (l look) judge(replicas int) error {
-	for _, command := range []redis.Cmder{l.appending, l.memory, l.replication} {
-		if err := command.Err(); err != nil {
-			return Readable(err)
-		}
+// judged returns an error that names everything which lets the server forget.
+func (s *Store) judged(look func() (Settings, error)) error {
+	set, err := look()
+	if err != nil {
+		return Readable(err)
 	}
-	return Settings{
-		Appending: l.appending.Val(), Memory: l.memory.Val(), Replication: l.replication.Val(),
-	}.Judge(replicas)
+	return set.Judge(s.config.Strict.Replicas)
 }
 
 // Warn says once whether the server may forget what it acknowledges. It returns when ctx ends, even if
@@ -143,23 +137,24 @@ func (s *Store) look(ctx context.Context) {
 		}
 	case Denied(err):
 		c.Log.Info(c.Package+": whether the server may forget what it has acknowledged could not be checked, "+
-			"because this user may not run CONFIG GET", "key", s.Key(), "error", err)
+			"because this user may not run CONFIG GET and INFO", "key", s.Key(), "error", err)
 	default:
 		s.looked.Store(false)
 	}
 }
 
 // settings asks the server that has the key how it is set.
-func (s *Store) settings(ctx context.Context) (set Settings, err error) {
+func (s *Store) settings(ctx context.Context) (Settings, error) {
 	var server redis.Cmdable = s.client
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		if server, err = cluster.MasterForKey(ctx, s.Key()); err != nil {
-			return set, err
+		master, err := cluster.MasterForKey(ctx, s.Key())
+		if err != nil {
+			return Settings{}, err
 		}
+		server = master
 	}
-	if set.Appending, err = server.ConfigGet(ctx, "*append*").Result(); err != nil {
-		return set, err
-	}
-	set.Memory, err = server.ConfigGet(ctx, "maxmemory-policy").Result()
-	return set, err
+	pipe := server.Pipeline()
+	look := lookAt(ctx, pipe)
+	_, _ = pipe.Exec(ctx) // every command has its own error
+	return look()
 }

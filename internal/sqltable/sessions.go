@@ -69,7 +69,15 @@ func Request[T any](
 	if ctx.Err() != nil {
 		return answer, t.Wrap(what, context.Cause(ctx))
 	}
-	do := func() (T, error) { return Persist(ctx, func() (T, error) { return once(ctx, t, k, ask) }) }
+	do := func() (answer T, err error) { // one that is given up goes on, with an answer of its own
+		err = Persist(ctx, func() error {
+			return t.once(ctx, k, func(ctx context.Context, q Querier) (err error) {
+				answer, err = ask(ctx, q)
+				return err
+			})
+		})
+		return answer, err
+	}
 	if c.Dialect.Embedded {
 		answer, err = attempt.Detached(ctx, do)
 	} else {
@@ -85,12 +93,13 @@ func Request[T any](
 // Persist does something again, until the context ends, as long as nothing was done because somebody
 // else was at work. It also tries again if a connection turns out to be dead before it was used, as
 // often as database/sql itself does.
-func Persist[T any](ctx context.Context, do func() (T, error)) (answer T, err error) {
+func Persist(ctx context.Context, do func() error) error {
 	var busy error
 	dead := 0
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		if answer, err = do(); err == nil {
-			return answer, nil
+		err := do()
+		if err == nil {
+			return nil
 		}
 		if errors.Is(err, driver.ErrBadConn) && dead < maxDead {
 			dead++
@@ -100,12 +109,12 @@ func Persist[T any](ctx context.Context, do func() (T, error)) (answer T, err er
 			if busy != nil && ctx.Err() != nil {
 				err = busy // which says more than that the time is over
 			}
-			return answer, err
+			return err
 		}
 		busy = err
 		select {
 		case <-ctx.Done():
-			return answer, err
+			return err
 		case <-time.After(pause):
 		}
 	}
@@ -160,20 +169,18 @@ func Translate(err error) error {
 //   - A connection of a pool that is shared may be in any state. So the store checks that it is
 //     outside all transactions, and where autocommit can be switched off it uses a transaction.
 //   - On SQLite every request is a transaction, because SQLite refuses one within another one.
-func once[T any](
-	ctx context.Context, t *Table, k Kind, ask func(context.Context, Querier) (T, error),
-) (answer T, err error) {
+func (t *Table) once(ctx context.Context, k Kind, ask func(context.Context, Querier) error) (err error) {
 	if t.turn != nil && k != probes {
 		select {
 		case t.turn <- struct{}{}:
 			defer func() { <-t.turn }()
 		case <-ctx.Done():
-			return answer, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	conn, err := t.connect(ctx, k)
 	if err != nil {
-		return answer, err
+		return err
 	}
 	defer func() {
 		// After an error a connection of the store's own is given up. It may lead to a server that has become
@@ -189,7 +196,7 @@ func once[T any](
 	case k == probes, k == Aside, k == Alone && t.spec.Dialect.Embedded: // it begins a transaction itself
 		return ask(ctx, conn)
 	case t.spec.Dialect.Embedded:
-		return askEmbedded(ctx, t, conn, k, ask)
+		return t.askEmbedded(ctx, conn, k, ask)
 	case t.spec.Dedicated:
 		return ask(ctx, conn)
 	}
@@ -197,7 +204,7 @@ func once[T any](
 		return Transact(ctx, conn, ask)
 	}
 	if err := t.outsideTransactions(ctx, conn); err != nil {
-		return answer, err
+		return err
 	}
 	return ask(ctx, conn)
 }
@@ -379,53 +386,51 @@ func setTransaction(ctx context.Context, conn *sql.Conn) error {
 // Transact asks MySQL in a transaction of its own, which commits even where autocommit is switched off. It
 // returns an error if the connection is inside a transaction of somebody else. It does not use BeginTx,
 // because the driver waits for the answer to COMMIT and ROLLBACK without a limit.
-func Transact[T any](
-	ctx context.Context, conn *sql.Conn, ask func(context.Context, Querier) (T, error),
-) (answer T, err error) {
+func Transact(ctx context.Context, conn *sql.Conn, ask func(context.Context, Querier) error) error {
 	if err := setTransaction(ctx, conn); err != nil {
-		return answer, err
+		return err
 	}
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION"); err != nil {
-		return answer, err
+		return err
 	}
-	if answer, err = ask(ctx, conn); err == nil {
+	err := ask(ctx, conn)
+	if err == nil {
 		if _, err = conn.ExecContext(ctx, "COMMIT"); err == nil {
-			return answer, nil
+			return nil
 		}
 	}
 	// A transaction that did not end must not be left in the pool for the application to find.
 	if _, failed := conn.ExecContext(ctx, "ROLLBACK"); failed != nil {
 		discard(conn)
 	}
-	return answer, err
+	return err
 }
 
 // askEmbedded asks in a transaction of SQLite. It does not use BeginTx, after which database/sql may
 // close a connection whose context has ended, and a database in memory with it.
-func askEmbedded[T any](
-	ctx context.Context, t *Table, conn *sql.Conn, k Kind, ask func(context.Context, Querier) (T, error),
-) (answer T, err error) {
+func (t *Table) askEmbedded(
+	ctx context.Context, conn *sql.Conn, k Kind, ask func(context.Context, Querier) error,
+) error {
 	begin := "BEGIN"
 	if k == Writes {
 		begin = "BEGIN IMMEDIATE"
 	}
-	if _, err = conn.ExecContext(ctx, begin); err != nil {
-		if strings.Contains(err.Error(), "within a transaction") {
-			return answer, ErrInTransaction
-		}
-		t.rollBack(context.WithoutCancel(ctx), conn) // a driver may say that its time is over when it has begun
-		return answer, err
-	}
 	// The transaction has to end, whatever becomes of the request.
 	lasting := context.WithoutCancel(ctx)
-	if answer, err = ask(ctx, conn); err == nil {
-		_, err = conn.ExecContext(lasting, "COMMIT")
+	_, err := conn.ExecContext(ctx, begin)
+	if err != nil && strings.Contains(err.Error(), "within a transaction") {
+		return ErrInTransaction
 	}
 	if err == nil {
-		return answer, nil
+		err = ask(ctx, conn)
 	}
-	t.rollBack(lasting, conn)
-	return answer, err
+	if err == nil {
+		_, err = conn.ExecContext(lasting, "COMMIT")
+	}
+	if err != nil {
+		t.rollBack(lasting, conn) // also if it did not begin: a driver may say that its time is over when it has
+	}
+	return err
 }
 
 // rollBack ends the store's transaction on SQLite. After some errors SQLite has ended it already.

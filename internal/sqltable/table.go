@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 const (
@@ -55,7 +56,7 @@ type Spec struct {
 	Compare []int
 	// Newest is the column that tells the newest of several rows which have the same key.
 	Newest int
-	Mark   *Mark // nil for a table that does without
+	Mark   Mark
 
 	Dialect dialect.Dialect
 	// Dedicated means that nobody else uses the pool.
@@ -89,15 +90,14 @@ type Mark struct {
 	ErrEmptied   error
 }
 
-// rowOf returns the row of a table with an identity.
-func (m *Mark) rowOf(identity string) Row {
+func (m Mark) rowOf(identity string) Row {
 	row := slices.Clone(m.Row)
 	row[m.Column] = fmt.Sprint(row[m.Column], identity)
 	return row
 }
 
 // identityIn returns the identity that a row from the database tells, if it is the mark.
-func (m *Mark) identityIn(row Row) (identity string, isMark bool) {
+func (m Mark) identityIn(row Row) (identity string, isMark bool) {
 	if _, isText := m.Row[0].(string); isText {
 		if key, ok := textOf(row[0]); !ok || key != m.Row[0] {
 			return "", false
@@ -115,20 +115,14 @@ type Option func(*Spec) error
 
 // Configure names the dialect of a table, and applies the options. It reports all faults at once.
 func Configure(s Spec, name string, options []Option) (Spec, error) {
-	var faults []error
+	var fault error
 	known := false
 	if s.Dialect, known = dialect.Of(name); !known {
-		faults = append(faults, fmt.Errorf("%w: dialect %q: %s can be kept in sqlite, postgres and mysql, "+
-			"which is MariaDB too%s", s.ErrDatabase, name, s.Holds, s.Instead))
+		fault = fmt.Errorf("%w: dialect %q: %s can be kept in sqlite, postgres and mysql, which is MariaDB too%s",
+			s.ErrDatabase, name, s.Holds, s.Instead)
 	}
-	for i, apply := range options {
-		if apply == nil {
-			faults = append(faults, fmt.Errorf("%w: option %d is nil", s.ErrOption, i))
-		} else if err := apply(&s); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	return s, errors.Join(faults...)
+	fault = errors.Join(fault, errs.Options(&s, options, s.ErrOption))
+	return s, fault
 }
 
 // WithTable names the table.
@@ -194,11 +188,10 @@ func (s Spec) quoted() []string {
 // Table is a table that a store works on. Make one with [Open]; it must not be copied. Its methods are safe
 // for concurrent use.
 type Table struct {
-	pool  *sql.DB
-	spec  Spec
-	place Place
-	// identity is that of the mark, if there is one.
-	identity string
+	pool     *sql.DB
+	spec     Spec
+	place    Place
+	identity string // that of the mark
 	// name and columns are quoted.
 	name    string
 	columns []string
@@ -259,8 +252,8 @@ type Bounds struct{ Earliest, Latest time.Time }
 func (t *Table) List(ctx context.Context) ([]Row, error) {
 	const what = "reading the rows"
 	rows, err := t.rows(ctx, what, dialect.Write(t.Kind(), t.selects()))
-	if err != nil || t.spec.Mark == nil {
-		return rows, err
+	if err != nil {
+		return nil, err
 	}
 	found := ""
 	rows = slices.DeleteFunc(rows, func(row Row) bool {
@@ -285,21 +278,16 @@ func (t *Table) emptied(identity, found, making string) error {
 			"is granted from it to those who knew the first. %s",
 			m.ErrEmptied, t.spec.Table, identity, found, m.Again)
 	}
-	row := m.rowOf(identity)
-	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES ("
-	for i, value := range row {
-		if i > 0 {
-			into += ", "
+	var literals []string
+	values, _ := t.values(m.rowOf(identity)) // it was stored, so it can be
+	for _, value := range values {
+		if text, ok := value.(string); ok {
+			value = "'" + text + "'"
 		}
-		switch value := value.(type) {
-		case time.Time:
-			into += "'" + Stamp(value) + "'"
-		case string:
-			into += "'" + value + "'"
-		default:
-			into += fmt.Sprint(value)
-		}
+		literals = append(literals, fmt.Sprint(value))
 	}
+	into := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES (" +
+		strings.Join(literals, ", ")
 	return fmt.Errorf("%w: the table %s had the identity %s, and was dropped or emptied. Nothing tells which "+
 		"%s were in there, so nothing is granted from it. Restore the table, or %s, and run this as a user who "+
 		"may:\n\n%s%s);", m.ErrEmptied, t.spec.Table, identity, t.spec.Holds, m.First, making, into)
@@ -367,19 +355,8 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 				values[i] = ""
 			}
 		}
-	}
-	switch {
-	case prev == nil && within == nil && t.spec.Mark == nil:
-		s.Add(into, "VALUES (").BindAll(values...).Add(")")
-	case prev == nil:
-		s.Add(into, "SELECT ").BindAll(values...).Add(t.spec.Dialect.From, " WHERE ")
-		if t.spec.Mark != nil {
-			t.whereMarked(s)
-		}
-		if t.spec.Mark != nil && within != nil {
-			s.Add(" AND ")
-		}
-	default:
+		t.whereMarked(s.Add(into, "SELECT ").BindAll(values...).Add(t.spec.Dialect.From, " WHERE "))
+	} else {
 		s.Add("UPDATE ", t.name, " SET ")
 		for i, value := range values[1:] {
 			if value == nil {
@@ -390,12 +367,10 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 			}
 			s.Add(t.columns[i+1], " = ").Bind(value)
 		}
-		if t.where(s, prev); within != nil {
-			s.Add(" AND ")
-		}
+		t.where(s, prev)
 	}
 	if within != nil {
-		s.Add(t.spec.Dialect.Clock, " BETWEEN ").Bind(ceilMicros(within.Earliest)).
+		s.Add(" AND ", t.spec.Dialect.Clock, " BETWEEN ").Bind(ceilMicros(within.Earliest)).
 			Add(" AND ").Bind(floorMicros(within.Latest))
 	}
 	if prev == nil {
@@ -693,7 +668,7 @@ func (t *Table) findTable(ctx context.Context) error {
 	for range attempts {
 		// Most of the time it is there; and to find it, no right to make it is needed.
 		if unreadable = t.look(ctx); unreadable == nil {
-			if err := t.tryOut(ctx); err != nil || t.spec.Mark == nil || t.identity != "" {
+			if err := t.tryOut(ctx); err != nil || t.identity != "" {
 				return err
 			}
 			return t.adopt(ctx)
@@ -703,7 +678,8 @@ func (t *Table) findTable(ctx context.Context) error {
 			continue
 		}
 		// Another process may have made it, and its note, since it was looked for.
-		if unmakable = t.create(ctx); t.isEmptied(unmakable) && dialect.Missing(t.look(ctx)) {
+		unmakable = t.create(ctx)
+		if errors.Is(unmakable, t.spec.Mark.ErrEmptied) && dialect.Missing(t.look(ctx)) {
 			return unmakable
 		}
 	}
@@ -717,15 +693,10 @@ func (t *Table) findTable(ctx context.Context) error {
 		errors.Join(unreadable, unmakable))
 }
 
-// look reads the mark, or nothing, which finds out whether there is a table.
+// look reads the mark, if there is one, which finds out whether there is a table.
 func (t *Table) look(ctx context.Context) error {
-	s := dialect.Write(t.Kind(), t.selects(), " WHERE ")
 	m := t.spec.Mark
-	if m == nil {
-		s.Add("1 = 0")
-	} else {
-		t.Same(s, 0, m.Row[0])
-	}
+	s := t.Same(dialect.Write(t.Kind(), t.selects(), " WHERE "), 0, m.Row[0])
 	read := func(ctx context.Context, q Querier) (rows []Row, err error) {
 		if err = Check(ctx, q, t.spec.Dialect, t.place.IsThere, t.name); err == nil {
 			_, rows, err = Query[Row](ctx, q, s.String(), s.Args...)
@@ -769,28 +740,27 @@ func (t *Table) create(ctx context.Context) error {
 	if identity != "" {
 		return t.emptied(identity, "", t.spec.making(t.name)+";\n")
 	}
-	_, err = Request(ctx, t, Writes, "making it", func(ctx context.Context, q Querier) (struct{}, error) {
+	return t.do(ctx, Writes, "making it", func(ctx context.Context, q Querier) error {
 		making := func(q Querier) error {
 			_, err := q.ExecContext(ctx, t.spec.making(t.name))
-			if err == nil && t.spec.Mark != nil {
+			if err == nil {
 				err = t.insertMark(ctx, q, rand.Text(), "")
 			}
 			return err
 		}
 		conn, ok := q.(*sql.Conn)
-		if !ok || t.Kind() != dialect.PostgreSQL || t.spec.Mark == nil {
-			return struct{}{}, making(q) // SQLite is in a transaction, and MySQL makes no table in one
+		if !ok || t.Kind() != dialect.PostgreSQL {
+			return making(q) // SQLite is in a transaction, and MySQL makes no table in one
 		}
 		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if err := making(tx); err != nil {
-			return struct{}{}, errors.Join(err, tx.Rollback())
+			return errors.Join(err, tx.Rollback())
 		}
-		return struct{}{}, tx.Commit()
+		return tx.Commit()
 	})
-	return err
 }
 
 // adopt gives a table its mark that was made without one: by hand, or by an earlier version, which only noted
@@ -811,8 +781,8 @@ func (t *Table) adopt(ctx context.Context) error {
 	if identity != "" {
 		unless = t.spec.Dialect.From + " WHERE EXISTS (SELECT 1 FROM " + t.name + ")"
 	}
-	_, err = Request(ctx, t, Writes, "marking it", func(ctx context.Context, q Querier) (struct{}, error) {
-		return struct{}{}, t.insertMark(ctx, q, cmp.Or(identity, rand.Text()), unless)
+	err = t.do(ctx, Writes, "marking it", func(ctx context.Context, q Querier) error {
+		return t.insertMark(ctx, q, cmp.Or(identity, rand.Text()), unless)
 	})
 	if err == nil {
 		err = t.look(ctx)
@@ -846,16 +816,9 @@ func (t *Table) insertMark(ctx context.Context, q Querier, identity, condition s
 
 // noted returns the identity that is noted elsewhere for the table.
 func (t *Table) noted(ctx context.Context) (string, error) {
-	if t.spec.Mark == nil {
-		return "", nil
-	}
 	return Request(ctx, t, Alone, "reading its note", func(ctx context.Context, q Querier) (string, error) {
 		return t.spec.Mark.Noted(ctx, q, t.place)
 	})
-}
-
-func (t *Table) isEmptied(err error) bool {
-	return t.spec.Mark != nil && errors.Is(err, t.spec.Mark.ErrEmptied)
 }
 
 // tryOut finds out whether records can be written, without writing one.
@@ -915,9 +878,16 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 }
 
 func (t *Table) run(ctx context.Context, k Kind, what, statement string) error {
-	_, err := Request(ctx, t, k, what, func(ctx context.Context, q Querier) (struct{}, error) {
+	return t.do(ctx, k, what, func(ctx context.Context, q Querier) error {
 		_, err := q.ExecContext(ctx, statement)
-		return struct{}{}, err
+		return err
+	})
+}
+
+// do is a request without an answer.
+func (t *Table) do(ctx context.Context, k Kind, what string, do func(context.Context, Querier) error) error {
+	_, err := Request(ctx, t, k, what, func(ctx context.Context, q Querier) (struct{}, error) {
+		return struct{}{}, do(ctx, q)
 	})
 	return err
 }

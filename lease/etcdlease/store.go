@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -78,7 +79,7 @@ type Option func(*Store) error
 func WithHTTPClient(client *http.Client) Option {
 	return func(s *Store) error {
 		if client == nil {
-			return errors.New("WithHTTPClient needs a client, not nil")
+			return fmt.Errorf("%w: WithHTTPClient needs a client, not nil", lease.ErrInvalidOption)
 		}
 		s.http, s.tls = client, true
 		return nil
@@ -93,12 +94,13 @@ func WithHTTPClient(client *http.Client) Option {
 func WithClockURLs(urls ...string) Option {
 	return func(s *Store) error {
 		if len(urls) == 0 {
-			return errors.New("WithClockURLs needs at least one URL")
+			return fmt.Errorf("%w: WithClockURLs needs at least one URL", lease.ErrInvalidOption)
 		}
 		for _, text := range urls {
 			u, err := url.Parse(text)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				return fmt.Errorf("WithClockURLs: %q is not like \"http://host:port/path\"", text)
+				return fmt.Errorf("%w: WithClockURLs: %q is not like \"http://host:port/path\"",
+					lease.ErrInvalidOption, text)
 			}
 		}
 		s.clockURLs = slices.Clone(urls)
@@ -122,20 +124,13 @@ func WithLocalClock() Option {
 }
 
 func (s *Store) configure(options []Option) error {
-	var faults []error
-	for _, o := range options {
-		if o == nil {
-			faults = append(faults, errors.New("an option is nil"))
-		} else if err := o(s); err != nil {
-			faults = append(faults, err)
-		}
-	}
+	fault := errs.Options(s, options, lease.ErrInvalidOption)
 	if s.local && (s.http != nil || s.clockURLs != nil) {
-		faults = append(faults, errors.New(
-			"WithLocalClock asks nobody, so leave out WithHTTPClient and WithClockURLs"))
+		fault = errors.Join(fault, fmt.Errorf("%w: WithLocalClock asks nobody, so leave out WithHTTPClient and "+
+			"WithClockURLs", lease.ErrInvalidOption))
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w: etcdlease: %w", lease.ErrInvalidOption, errors.Join(faults...))
+	if fault != nil {
+		return fmt.Errorf("etcdlease: %w", fault)
 	}
 	if s.http == nil {
 		s.http = defaultHTTPClient()

@@ -1,9 +1,9 @@
 package gormlease
 
-import "github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+import "github.com/snowflakeplugin/snowflakeplugin/internal/gormpool"
 
 // Option changes one property of a [Store].
-type Option func() sqllease.Option
+type Option = gormpool.Option
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
@@ -11,17 +11,4 @@ type Option func() sqllease.Option
 //
 // Stores on different tables do not know of each other and hand out the same numbers. All programs
 // that insert into the same tables need the same table of leases.
-func WithTable(name string) Option {
-	return func() sqllease.Option { return sqllease.WithTable(name) }
-}
-
-// unwrap returns the options for package sqllease, which reports those that are nil.
-func unwrap(opts []Option) []sqllease.Option {
-	all := make([]sqllease.Option, len(opts), len(opts)+1)
-	for i, opt := range opts {
-		if opt != nil {
-			all[i] = opt()
-		}
-	}
-	return all
-}
+func WithTable(name string) Option { return gormpool.WithTable(name) }

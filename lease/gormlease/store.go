@@ -1,9 +1,7 @@
 package gormlease
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 
 	"gorm.io/gorm"
 
@@ -42,18 +40,9 @@ var (
 // [ErrTable], with the statement that makes the table; or [lease.ErrStore], if the database does
 // not answer.
 func New(db *gorm.DB, opts ...Option) (*Store, error) {
-	if _, err := DDL(db, opts...); err != nil {
-		return nil, err
-	}
 	table, pool, own, err := gormpool.Open(db, gormpool.Config{
 		Package: "gormlease", Option: "WithLease", Purpose: "lease", ErrDatabase: ErrDatabase,
-	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqllease.Store, error) {
-		all := unwrap(opts)
-		if own {
-			all = append(all, sqllease.WithDedicatedPool())
-		}
-		return sqllease.New(ctx, pool, sqllease.Dialect(db.Name()), all...)
-	})
+	}, opts, sqllease.New)
 	if err != nil {
 		return nil, err
 	}
@@ -64,18 +53,12 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 // who make tables by other means. It asks nothing of the database. The errors are those of New
 // about options and databases.
 func DDL(db *gorm.DB, opts ...Option) (string, error) {
-	if db == nil || db.Config == nil || db.Dialector == nil {
-		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
-	}
-	return sqllease.DDL(sqllease.Dialect(db.Name()), unwrap(opts)...)
+	return gormpool.DDL(db, ErrDatabase, opts, sqllease.DDL)
 }
 
 // AuthorityDDL returns the statement that makes the table snowflake_authority beside the table of the
 // store that [New] would return, for those who make tables by other means. It asks nothing of the
 // database. The errors are those of New about options and databases.
 func AuthorityDDL(db *gorm.DB, opts ...Option) (string, error) {
-	if db == nil || db.Config == nil || db.Dialector == nil {
-		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
-	}
-	return sqllease.AuthorityDDL(sqllease.Dialect(db.Name()), unwrap(opts)...)
+	return gormpool.DDL(db, ErrDatabase, opts, sqllease.AuthorityDDL)
 }

@@ -115,16 +115,10 @@ func clausesOfKeepers() []clause {
 				k := p.keeper(s, lease.WithNodes(5, 5), lease.WithSpan(long))
 				g := p.generator(k)
 				ids := make([]int64, 20_000) // a few ticks
-				if err := g.Fill(p.ctx, ids); err != nil {
-					p.failf("no IDs: %v", err)
-				}
+				p.must("no IDs", g.Fill(p.ctx, ids))
 				last, err := layout().Decompose(ids[len(ids)-1])
-				if err != nil {
-					p.failf("%v", err)
-				}
-				if err := k.Close(p.ctx); err != nil {
-					p.failf("Close: %v", err)
-				}
+				p.must("the last ID", err)
+				p.must("Close", k.Close(p.ctx))
 				r := p.find(s, 5)
 				if want := last.Time.Add(layout().Tick); r.Owner != "" || !r.Until.Equal(want) {
 					p.failf("after Close the record has the owner %q and ends at %v, want none and %v",
@@ -239,9 +233,7 @@ func clausesOfKeepers() []clause {
 				k := p.keeper(p.open(), lease.WithNodes(5, 5), lease.WithSpan(long))
 				p.next(p.generator(k))
 				stolen := p.steal(s, 5)
-				if err := k.Close(p.ctx); err != nil {
-					p.failf("Close, of a node that belongs to somebody else already: %v", err)
-				}
+				p.must("Close, of a node that belongs to somebody else already", k.Close(p.ctx))
 				p.holds(s, stolen)
 			},
 		},
@@ -278,9 +270,7 @@ func clausesOfKeepers() []clause {
 				}
 				p.keeper(p.open(), lease.WithNodes(2, 2), lease.WithSpan(long))
 				for range 2 {
-					if err := lease.Reserve(p.ctx, p.open(), layout(), 7, "an import"); err != nil {
-						p.failf("the node could not be reserved: %v", err)
-					}
+					p.must("the node could not be reserved", lease.Reserve(p.ctx, p.open(), layout(), 7, "an import"))
 				}
 				if r := p.find(p.open(), 7); !lease.Reserved(r, p.now(s)) {
 					p.failf("the reserved node has the record %+v", r)
@@ -325,9 +315,7 @@ func clausesOfKeepers() []clause {
 				k := p.keeper(s, lease.WithNodes(5, 5), lease.WithSpan(short))
 				p.list(other)
 				held := p.find(s, 5)
-				if err := able.Empty(p.ctx); err != nil {
-					p.failf("the records could not be taken away: %v", err)
-				}
+				p.must("the records could not be taken away", able.Empty(p.ctx))
 				for _, s := range []lease.Store{other, s} {
 					p.refuse(s, held, following(held, held.Owner), "the record is gone")
 					p.grantsNothing(s)

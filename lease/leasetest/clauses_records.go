@@ -193,9 +193,7 @@ func clausesOfRecords() []clause {
 				s := p.open()
 				one, two := p.create(s, first(1, "one")), p.create(s, first(2, "two"))
 				records, err := s.List(p.ctx)
-				if err != nil {
-					p.failf("List: %v", err)
-				}
+				p.must("List", err)
 				for i := range records {
 					records[i] = lease.Record{Node: 99}
 				}

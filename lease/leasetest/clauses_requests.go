@@ -69,14 +69,10 @@ func clausesOfRequests() []clause {
 				if err == nil {
 					err = h.end(last)
 				}
-				if err != nil {
-					p.failf("%v", err)
-				}
+				p.must("after requests that were broken off", err)
 				// The node can then be used as if nothing had happened.
 				_, err = patiently(func() (lease.Record, error) { return p.increment(stores[0], r.Node, "last") })
-				if err != nil {
-					p.failf("%v", err)
-				}
+				p.must("after requests that were broken off", err)
 			},
 		},
 		{
@@ -340,6 +336,15 @@ func (h *history) end(r lease.Record) error {
 type bounded interface {
 	lease.Store
 	lease.WithinSwapper
+}
+
+// swappers returns the ways to swap in a store, by the names of its methods.
+func swappers(s lease.Store) map[string]lease.Store {
+	ways := map[string]lease.Store{"Swap": s}
+	if able, ok := s.(bounded); ok {
+		ways["SwapWithin"] = hasty{able}
+	}
+	return ways
 }
 
 // hasty is a store whose Swap calls SwapWithin.

@@ -178,14 +178,10 @@ func clausesOfSwaps() []clause {
 				for fault, spoil := range faults() {
 					prev, next := r, following(r, "two")
 					spoil(&prev, &next)
-					ok, err := s.Swap(p.ctx, prev, next)
-					if ok || !errors.Is(err, lease.ErrInvalidRecord) {
-						p.failf("Swap with %s returned %t, %v; want false, ErrInvalidRecord", fault, ok, err)
-					}
-					if s, able := s.(lease.WithinSwapper); able {
-						ok, err := s.SwapWithin(p.ctx, prev, next, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+					for method, s := range swappers(s) {
+						ok, err := s.Swap(p.ctx, prev, next)
 						if ok || !errors.Is(err, lease.ErrInvalidRecord) {
-							p.failf("SwapWithin with %s returned %t, %v; want false, ErrInvalidRecord", fault, ok, err)
+							p.failf("%s with %s returned %t, %v; want false, ErrInvalidRecord", method, fault, ok, err)
 						}
 					}
 				}
@@ -244,7 +240,6 @@ func clausesOfSwaps() []clause {
 	}
 }
 
-// faults returns changes that make a valid swap invalid.
 func faults() map[string]func(prev, next *lease.Record) {
 	type record = *lease.Record
 	return map[string]func(prev, next record){

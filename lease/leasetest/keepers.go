@@ -16,7 +16,6 @@ const (
 	short = time.Second
 )
 
-// layout returns the layout of all keepers in this package.
 func layout() generator.Layout { return generator.Default() }
 
 // acquire returns a keeper that is closed after the clause, or the error of [lease.Acquire].
@@ -34,17 +33,13 @@ func (p *probe) acquire(s lease.Store, l generator.Layout, opts ...lease.Option)
 	return k, nil
 }
 
-// keeper acquires a free node.
 func (p *probe) keeper(s lease.Store, opts ...lease.Option) *lease.Keeper {
 	p.t.Helper()
 	k, err := p.acquire(s, layout(), opts...)
-	if err != nil {
-		p.failf("no node was acquired: %v", err)
-	}
+	p.must("no node was acquired", err)
 	return k
 }
 
-// generator returns a generator that uses a keeper.
 func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	p.t.Helper()
 	g, err := generator.New(layout(), k)
@@ -54,17 +49,12 @@ func (p *probe) generator(k *lease.Keeper) *generator.Generator {
 	return g
 }
 
-// next returns an ID and its parts.
 func (p *probe) next(g *generator.Generator) (int64, generator.Parts) {
 	p.t.Helper()
 	id, err := g.Next(p.ctx)
-	if err != nil {
-		p.failf("no ID: %v", err)
-	}
+	p.must("no ID", err)
 	parts, err := layout().Decompose(id)
-	if err != nil {
-		p.failf("%v", err)
-	}
+	p.must("the ID", err)
 	return id, parts
 }
 
@@ -76,9 +66,7 @@ func (p *probe) steal(s lease.Store, node int64) lease.Record {
 		next := following(prev, "thief")
 		next.Until = p.now(s).Add(time.Hour)
 		ok, err := s.Swap(p.ctx, prev, next)
-		if err != nil {
-			p.failf("%s: %v", describe(prev, next), err)
-		}
+		p.must(describe(prev, next), err)
 		if ok {
 			return next
 		}

@@ -3,6 +3,8 @@ package leasetest
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,11 +60,7 @@ func (m *Memory) List(ctx context.Context) ([]lease.Record, error) {
 		return nil, fmt.Errorf("leasetest: %w: the records were taken away with Empty: make a new Memory, and "+
 			"start again what has used this one", errs.ErrAuthority)
 	}
-	records := make([]lease.Record, 0, len(m.records))
-	for _, r := range m.records {
-		records = append(records, r)
-	}
-	return records, nil
+	return slices.Collect(maps.Values(m.records)), nil
 }
 
 // Empty takes all records away. From then on no first record is granted.

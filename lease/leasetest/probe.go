@@ -21,13 +21,19 @@ type probe struct {
 	why  string
 }
 
-// failf ends the clause and prints its explanation.
 func (p *probe) failf(format string, args ...any) {
 	p.t.Helper()
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
 }
 
-// handles opens n handles.
+// must ends the clause if what was done has ended with an error.
+func (p *probe) must(what string, err error) {
+	p.t.Helper()
+	if err != nil {
+		p.failf("%s: %v", what, err)
+	}
+}
+
 func (p *probe) handles(n int) []lease.Store {
 	stores := make([]lease.Store, n)
 	for i := range stores {
@@ -36,29 +42,14 @@ func (p *probe) handles(n int) []lease.Store {
 	return stores
 }
 
-// create stores the first record of a node.
 func (p *probe) create(s lease.Store, first lease.Record) lease.Record {
 	p.t.Helper()
-	ok, err := s.Swap(p.ctx, lease.Record{Node: first.Node}, first)
-	if err != nil {
-		p.failf("the first record of node %d could not be stored: %v", first.Node, err)
-	}
-	if !ok {
-		p.failf("the first record of node %d was refused, although there was none", first.Node)
-	}
-	return first
+	return p.swap(s, lease.Record{Node: first.Node}, first)
 }
 
-// swap replaces a record.
 func (p *probe) swap(s lease.Store, prev, next lease.Record) lease.Record {
 	p.t.Helper()
-	ok, err := s.Swap(p.ctx, prev, next)
-	if err != nil {
-		p.failf("%s could not be swapped: %v", describe(prev, next), err)
-	}
-	if !ok {
-		p.failf("%s was refused, although the stored record has that owner and version", describe(prev, next))
-	}
+	p.must(describe(prev, next), settled(s.Swap(p.ctx, prev, next)))
 	return next
 }
 
@@ -78,9 +69,7 @@ func (p *probe) refuse(s lease.Store, prev, next lease.Record, reason string) {
 func (p *probe) list(s lease.Store) []lease.Record {
 	p.t.Helper()
 	records, err := s.List(p.ctx)
-	if err != nil {
-		p.failf("List: %v", err)
-	}
+	p.must("List", err)
 	records = slices.Clone(records)
 	slices.SortFunc(records, byNode)
 	for i := 1; i < len(records); i++ {
@@ -91,7 +80,6 @@ func (p *probe) list(s lease.Store) []lease.Record {
 	return records
 }
 
-// holds expects exactly the given records.
 func (p *probe) holds(s lease.Store, want ...lease.Record) {
 	p.t.Helper()
 	want = slices.Clone(want)
@@ -113,23 +101,17 @@ func (p *probe) holds(s lease.Store, want ...lease.Record) {
 	}
 }
 
-// now reads the store's clock.
 func (p *probe) now(s lease.Store) time.Time {
 	p.t.Helper()
 	now, err := s.Now(p.ctx)
-	if err != nil {
-		p.failf("Now: %v", err)
-	}
+	p.must("Now", err)
 	return now
 }
 
-// find returns the record of a node. The node must have one.
 func (p *probe) find(s lease.Store, node int64) lease.Record {
 	p.t.Helper()
 	r, err := find(p.ctx, s, node)
-	if err != nil {
-		p.failf("%v", err)
-	}
+	p.must("looking for the record", err)
 	return r
 }
 
@@ -148,9 +130,7 @@ func (p *probe) together(n int, f func(i int) error) {
 	close(start)
 	wg.Wait()
 	for _, err := range errs {
-		if err != nil {
-			p.failf("%v", err)
-		}
+		p.must("among others at the same time", err)
 	}
 }
 
@@ -238,20 +218,13 @@ func (p *probe) increment(s lease.Store, node int64, owner string) (lease.Record
 
 // all calls each method of a store and returns the record that follows r.
 func (p *probe) all(s lease.Store, r lease.Record) (lease.Record, error) {
-	now, err := s.Now(p.ctx)
-	if err != nil {
+	if _, err := s.Now(p.ctx); err != nil {
 		return r, fmt.Errorf("Now: %w", err)
 	}
-	next := following(r, r.Owner)
-	if err := settled(s.Swap(p.ctx, r, next)); err != nil {
-		return r, fmt.Errorf("Swap: %w", err)
-	}
-	r = next
-	if s, able := s.(lease.WithinSwapper); able {
-		next = following(r, r.Owner)
-		ok, err := s.SwapWithin(p.ctx, r, next, now.Add(-time.Hour), now.Add(time.Hour))
-		if err := settled(ok, err); err != nil {
-			return r, fmt.Errorf("SwapWithin: %w", err)
+	for method, s := range swappers(s) {
+		next := following(r, r.Owner)
+		if err := settled(s.Swap(p.ctx, r, next)); err != nil {
+			return r, fmt.Errorf("%s: %w", method, err)
 		}
 		r = next
 	}
@@ -282,10 +255,9 @@ func (p *probe) breakOff(s lease.Store, r lease.Record, after time.Duration) lea
 	switch {
 	case broken != nil:
 		p.failf("after a request was broken off, no request of the handle succeeds any more: %v", broken)
-	case err == nil && ok:
-		return next
 	case err == nil:
-		p.failf("%s was refused, although the stored record has that owner and version", describe(r, next))
+		p.must(describe(r, next), settled(ok, nil))
+		return next
 	}
 	// Nothing is known of it. It may be done even later, but not after another swap of the record.
 	if difference(stored, r) != "" && difference(stored, next) != "" {
@@ -321,9 +293,8 @@ func (p *probe) withinSwapper(s lease.Store) bounded {
 func (p *probe) grantsNothing(s lease.Store) {
 	p.t.Helper()
 	for _, node := range []int64{5, 6} {
-		p.refuse(s, lease.Record{Node: node}, first(node, "two"), "nothing tells who has the node")
-		if s, able := s.(bounded); able {
-			p.refuse(hasty{s}, lease.Record{Node: node}, first(node, "two"), "nothing tells who has the node")
+		for _, s := range swappers(s) {
+			p.refuse(s, lease.Record{Node: node}, first(node, "two"), "nothing tells who has the node")
 		}
 	}
 	if records, err := s.List(p.ctx); !errors.Is(err, errs.ErrAuthority) {

@@ -12,7 +12,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// first returns a typical first record of a node.
 func first(node int64, owner string) lease.Record {
 	until := time.Date(2031, 2, 3, 4, 5, 6, 789_012_345, time.UTC)
 	return lease.Record{
@@ -48,7 +47,6 @@ func find(ctx context.Context, s lease.Store, node int64) (lease.Record, error) 
 		len(records), node)
 }
 
-// describe returns a description of a swap.
 func describe(prev, next lease.Record) string {
 	if prev.Version == 0 {
 		return fmt.Sprintf("the creation of node %d for %q", next.Node, next.Owner)
@@ -87,7 +85,7 @@ func difference(got, want lease.Record) string {
 // settled returns the error of a swap that must succeed.
 func settled(ok bool, err error) error {
 	if err == nil && !ok {
-		return errors.New("a swap was refused although nobody else uses that node")
+		return errors.New("it was refused, although the node has the owner and the version that it goes from")
 	}
 	return err
 }

@@ -51,14 +51,14 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
 		},
 		Compare: []int{1, 3}, Newest: 2,
-		Mark: &sqltable.Mark{
+		Mark: sqltable.Mark{
 			Row: rowOf(leaseops.Mark("")), Column: 1, ErrEmptied: errs.ErrAuthority,
 			First: "stop all programs that use it, wait until their windows have ended (15 s, up to ten minutes " +
 				"on SQLite, or the span that you have set), so that no process holds a number of the lost records " +
 				"any more",
 			Again: "Stop all programs that use it, wait until their windows have ended, and start them again",
 			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
-				return authority.In(string(d), q).Placed(p).Noted(ctx, p.Table)
+				return authority.In(string(d), q).Placed(p).Noted(ctx, authority.Leases, p.Table)
 			},
 		},
 		Package: "sqllease", Holds: "records", Purpose: purpose, Rights: "SELECT, INSERT and UPDATE",

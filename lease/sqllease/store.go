@@ -150,7 +150,7 @@ func (s *Store) Probe(ctx context.Context) error { return s.table.Probe(ctx) }
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	read := func(ctx context.Context, q sqltable.Querier) (lease.Identity, error) {
 		return authority.In(string(s.table.Kind()), q).Placed(s.table.Place()).
-			Identity(ctx, s.table.Name(), s.table.Identity())
+			Identity(ctx, authority.Leases, s.table.Name(), s.table.Identity())
 	}
 	// A transaction around all of it would keep the snapshot from before another process wrote the row.
 	return sqltable.Request(ctx, s.table, sqltable.Alone, "reading its identity", read)

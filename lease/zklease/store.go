@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -53,8 +54,8 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 	s := &Store{
 		conn: conn, path: path, acl: zk.WorldACL(zk.PermAll), slots: make(chan struct{}, maxRequests),
 	}
-	if err := s.configure(opts); err != nil {
-		return nil, err
+	if err := errs.Options(s, opts, lease.ErrInvalidOption); err != nil {
+		return nil, fmt.Errorf("zklease: %w", err)
 	}
 	return s, nil
 }
@@ -70,26 +71,12 @@ type Option func(*Store) error
 func WithACL(entries ...zk.ACL) Option {
 	return func(s *Store) error {
 		if len(entries) == 0 {
-			return errors.New("WithACL needs at least one entry, or nobody could read what is written")
+			return fmt.Errorf("%w: WithACL needs at least one entry, or nobody could read what is written",
+				lease.ErrInvalidOption)
 		}
 		s.acl = slices.Clone(entries)
 		return nil
 	}
-}
-
-func (s *Store) configure(options []Option) error {
-	var faults []error
-	for _, o := range options {
-		if o == nil {
-			faults = append(faults, errors.New("an option is nil"))
-		} else if err := o(s); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w: zklease: %w", lease.ErrInvalidOption, errors.Join(faults...))
-	}
-	return nil
 }
 
 // checkPath returns an error unless path is one that znodes may lie under.
@@ -474,25 +461,20 @@ func (s *Store) znode(name string) string { return s.path + "/nodes/" + name }
 // prepare makes the znodes above the records, those that are not there.
 func (s *Store) prepare(ctx context.Context) error {
 	var parent string
+	var all []string
 	for part := range strings.SplitSeq(s.path[1:], "/") {
 		parent += "/" + part
-		if err := s.make(ctx, parent, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
+		all = append(all, parent)
 	}
-	for _, name := range []string{"nodes", "clock"} {
-		if err := s.make(ctx, s.path+"/"+name, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	for _, znode := range append(all, s.path+"/nodes", s.path+"/clock") {
+		_, err := request(ctx, s, znode, func() (string, error) {
+			return s.conn.Create(znode, nil, zk.FlagPersistent, s.acl)
+		})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Store) make(ctx context.Context, znode string, data []byte) error {
-	_, err := request(ctx, s, znode, func() (string, error) {
-		return s.conn.Create(znode, data, zk.FlagPersistent, s.acl)
-	})
-	return err
 }
 
 // request asks ZooKeeper about a znode, and returns when it has answered or ctx has ended.

@@ -23,10 +23,6 @@
 package gormsegment
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
-
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/gormpool"
@@ -53,27 +49,14 @@ var (
 )
 
 // Option changes one property of a [Store].
-type Option func() sqlsegment.Option
+type Option = gormpool.Option
 
 // WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
 // A dot separates the schema, or on MySQL the database, from the table. The default is
 // snowflake_segments in the default schema of the connection.
 //
 // Counters in different tables do not know of each other, whatever their names are.
-func WithTable(name string) Option {
-	return func() sqlsegment.Option { return sqlsegment.WithTable(name) }
-}
-
-// unwrap returns the options for package sqlsegment, which reports those that are nil.
-func unwrap(opts []Option) []sqlsegment.Option {
-	all := make([]sqlsegment.Option, len(opts), len(opts)+1)
-	for i, opt := range opts {
-		if opt != nil {
-			all[i] = opt()
-		}
-	}
-	return all
-}
+func WithTable(name string) Option { return gormpool.WithTable(name) }
 
 // counters is the store of package sqlsegment under a name that is not exported.
 type counters = sqlsegment.Store
@@ -99,18 +82,9 @@ var (
 // [ErrTable], with the statement that makes the table; or [segment.ErrStore], if the database does
 // not answer.
 func New(db *gorm.DB, opts ...Option) (*Store, error) {
-	if _, err := DDL(db, opts...); err != nil {
-		return nil, err
-	}
 	table, _, _, err := gormpool.Open(db, gormpool.Config{
 		Package: "gormsegment", Option: "segment.New", Purpose: "segment", ErrDatabase: ErrDatabase,
-	}, func(ctx context.Context, pool *sql.DB, own bool) (*sqlsegment.Store, error) {
-		all := unwrap(opts)
-		if own {
-			all = append(all, sqlsegment.WithDedicatedPool())
-		}
-		return sqlsegment.New(ctx, pool, sqlsegment.Dialect(db.Name()), all...)
-	})
+	}, opts, sqlsegment.New)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +95,5 @@ func New(db *gorm.DB, opts ...Option) (*Store, error) {
 // who make tables by other means. It asks nothing of the database. The errors are those of New
 // about options and databases.
 func DDL(db *gorm.DB, opts ...Option) (string, error) {
-	if db == nil || db.Config == nil || db.Dialector == nil {
-		return "", fmt.Errorf("%w: the *gorm.DB is nil, or does not come from gorm.Open", ErrDatabase)
-	}
-	return sqlsegment.DDL(sqlsegment.Dialect(db.Name()), unwrap(opts)...)
+	return gormpool.DDL(db, ErrDatabase, opts, sqlsegment.DDL)
 }

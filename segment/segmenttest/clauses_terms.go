@@ -41,13 +41,10 @@ func clausesOfTerms() []clause {
 				s := p.terms()
 				nine := anyBut(func(t *segment.Terms) { t.Last = 9 })
 				p.claimOn(s, "day", 7, nine, 1)
-				_, err := s.ClaimOn(p.ctx, "day", 3, nine)
-				p.refuse(err, segment.ErrFull)
+				p.noClaimOn(s, "day", 3, nine, segment.ErrFull)
 				p.claimOn(s, "day", 2, nine, 8)
-				_, err = s.ClaimOn(p.ctx, "day", 1, nine)
-				p.refuse(err, segment.ErrFull)
-				_, err = s.ClaimOn(p.ctx, "other", 10, nine)
-				p.refuse(err, segment.ErrFull)
+				p.noClaimOn(s, "day", 1, nine, segment.ErrFull)
+				p.noClaimOn(s, "other", 10, nine, segment.ErrFull)
 				p.claimOn(s, "other", 9, nine, 1)
 			},
 		},
@@ -65,15 +62,13 @@ func clausesOfTerms() []clause {
 					anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 0, 2 }),
 					anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 1, 3 }),
 				} {
-					_, err := p.terms().ClaimOn(p.ctx, "orders", 10, other)
-					p.refuse(err, segment.ErrResidue)
+					p.noClaimOn(p.terms(), "orders", 10, other, segment.ErrResidue)
 				}
 				_, err := s.Claim(p.ctx, "orders", 10)
 				p.refuse(err, segment.ErrResidue)
 				p.claimOn(s, "orders", 10, odd, 11)
 				p.claim(s, "plain", 10, 1)
-				_, err = s.ClaimOn(p.ctx, "plain", 10, odd)
-				p.refuse(err, segment.ErrResidue)
+				p.noClaimOn(s, "plain", 10, odd, segment.ErrResidue)
 			},
 		},
 		{
@@ -89,8 +84,7 @@ func clausesOfTerms() []clause {
 				p.claimOn(s, "orders", 10, knowing(0), 1)
 				p.claimOn(s, "orders", 10, knowing(10), 11)
 				p.claimOn(s, "orders", 10, knowing(7), 21)
-				_, err := s.ClaimOn(p.ctx, "orders", 1, knowing(31))
-				p.refuse(err, segment.ErrWentBack)
+				p.noClaimOn(s, "orders", 1, knowing(31), segment.ErrWentBack)
 				p.claimOn(s, "orders", 1, knowing(30), 31)
 				for _, lost := range []func(){
 					func() { p.remove(l, p.counter(l, "orders"), true) },
@@ -102,8 +96,7 @@ func clausesOfTerms() []clause {
 						anyBut(func(t *segment.Terms) { t.Above, t.Start = 31, 100 }),
 						anyBut(func(t *segment.Terms) { t.Above, t.Last = 31, 20 }),
 					} {
-						_, err := p.terms().ClaimOn(p.ctx, "orders", 3, t)
-						p.refuse(err, segment.ErrWentBack)
+						p.noClaimOn(p.terms(), "orders", 3, t, segment.ErrWentBack)
 					}
 				}
 				p.claimOn(s, "orders", 3, knowing(2), 3)
@@ -127,8 +120,7 @@ func clausesOfTerms() []clause {
 				p.claim(s, "older", 10, 1)
 				p.claimOn(s, "older", 10, ofKind("daily"), 11)
 				for name, other := range map[string]string{"orders": "daily", "older": "segment"} {
-					_, err := p.terms().ClaimOn(p.ctx, name, 10, ofKind(other))
-					p.refuse(err, segment.ErrKind)
+					p.noClaimOn(p.terms(), name, 10, ofKind(other), segment.ErrKind)
 				}
 				p.claim(s, "orders", 10, 11)
 				p.claimOn(s, "orders", 10, ofKind("segment"), 21)
@@ -166,10 +158,7 @@ func clausesOfTerms() []clause {
 				}
 				var names []string
 				p.daily(s, time.Now, nil, func() bool {
-					names = nil
-					for _, c := range p.counters(l, "orders") {
-						names = append(names, c.Name)
-					}
+					names = p.names(l, "orders")
 					return !slices.Contains(names, "orders/20000101")
 				})
 				if len(names) != 3 || names[0] != "orders" || names[1] != "orders/20000102" {
@@ -233,8 +222,7 @@ func clausesOfTerms() []clause {
 					anyBut(func(t *segment.Terms) { t.Above = -1 }),
 					anyBut(func(t *segment.Terms) { t.Kind = "Two kinds" }),
 				} {
-					_, err := s.ClaimOn(p.ctx, "orders", 1, t)
-					p.refuse(err, segment.ErrInvalidOption)
+					p.noClaimOn(s, "orders", 1, t, segment.ErrInvalidOption)
 				}
 				p.claim(s, "orders", 1, 1)
 			},
@@ -257,20 +245,12 @@ func clausesOfLedgers() []clause {
 				for i, name := range []string{"b_/2", "b_/1", "bx/1", "B_/1", "a", "b_", "b%/1", "[b]*", "ab_/3"} {
 					p.claim(s, name, int64(i+1), 1)
 				}
-				var names []string
-				for _, c := range p.counters(p.ledger(), "b_/") {
-					names = append(names, c.Name)
-				}
+				names := p.names(p.ledger(), "b_/")
 				if !slices.Equal(names, []string{"b_/1", "b_/2"}) {
 					p.failf("with the prefix %q are listed %q", "b_/", names)
 				}
-				all := p.counters(s, "")
-				if len(all) != 9 || !slices.IsSortedFunc(all, func(a, b segment.Counter) int {
-					if a.Name < b.Name {
-						return -1
-					}
-					return 1
-				}) {
+				all := p.names(s, "")
+				if len(all) != 9 || !slices.IsSorted(all) {
 					p.failf("all counters are %v", all)
 				}
 				c := p.counter(s, "a")
@@ -323,7 +303,7 @@ func clausesOfLedgers() []clause {
 				"it undoes the claims in between, and their numbers are given out again.",
 			check: func(p *probe) {
 				claimed := p.beside(func(s segment.Ledger) error {
-					prev, err := p.orders(s)
+					prev, err := p.find(s, "orders")
 					if err != nil {
 						return err
 					}
@@ -342,8 +322,8 @@ func clausesOfLedgers() []clause {
 			check: func(p *probe) {
 				var removed atomic.Int64
 				claimed := p.beside(func(s segment.Ledger) error {
-					prev, err := p.orders(s)
-					for ; err == nil && prev.Next == 0; prev, err = p.orders(s) {
+					prev, err := p.find(s, "orders")
+					for ; err == nil && prev.Next == 0; prev, err = p.find(s, "orders") {
 						time.Sleep(pause) // the next claim makes one
 					}
 					if err != nil {
@@ -359,7 +339,7 @@ func clausesOfLedgers() []clause {
 				for _, c := range claimed {
 					total += c.n
 				}
-				left, err := p.orders(p.ledger())
+				left, err := p.find(p.ledger(), "orders")
 				p.must(err)
 				if counted := removed.Load() + max(left.Next-1, 0); counted < total {
 					p.failf("%d numbers were claimed, and the counters that were removed and the one that is left "+
@@ -380,15 +360,13 @@ func clausesOfLedgers() []clause {
 				frozen.Modulus, frozen.Remainder = 0, 0
 				p.change(s, read, frozen, true)
 				p.change(s, read, frozen, false) // its residue is not the one that was read any more
-				_, err := ts.ClaimOn(p.ctx, "orders", 10, odd)
-				p.refuse(err, segment.ErrFrozen)
-				_, err = ts.Claim(p.ctx, "orders", 10)
+				p.noClaimOn(ts, "orders", 10, odd, segment.ErrFrozen)
+				_, err := ts.Claim(p.ctx, "orders", 10)
 				p.refuse(err, segment.ErrFrozen)
 				thirds := frozen
 				thirds.Next, thirds.Remainder, thirds.Modulus = 100, 2, 3
 				p.change(s, p.counter(s, "orders"), thirds, true)
-				_, err = ts.ClaimOn(p.ctx, "orders", 10, odd)
-				p.refuse(err, segment.ErrResidue)
+				p.noClaimOn(ts, "orders", 10, odd, segment.ErrResidue)
 				p.claimOn(ts, "orders", 10, anyBut(func(t *segment.Terms) { t.Remainder, t.Modulus = 2, 3 }), 100)
 			},
 		},

@@ -23,13 +23,19 @@ type probe struct {
 	why  string
 }
 
-// failf ends the clause and prints its explanation.
 func (p *probe) failf(format string, args ...any) {
 	p.t.Helper()
 	p.t.Fatalf("%s\n\nThe contract: %s", fmt.Sprintf(format, args...), p.why)
 }
 
-// must ends the clause if there is an error.
+func (p *probe) handles(n int) []segment.Store {
+	stores := make([]segment.Store, n)
+	for i := range stores {
+		stores[i] = p.open()
+	}
+	return stores
+}
+
 func (p *probe) must(err error) {
 	p.t.Helper()
 	if err != nil {
@@ -37,7 +43,6 @@ func (p *probe) must(err error) {
 	}
 }
 
-// refuse expects an error that wraps the sentinel.
 func (p *probe) refuse(err, sentinel error) {
 	p.t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -58,7 +63,6 @@ func (p *probe) claim(s segment.Store, name string, n, first int64) int64 {
 	return got
 }
 
-// claimOn is claim on terms.
 func (p *probe) claimOn(s segment.TermsStore, name string, n int64, t segment.Terms, first int64) {
 	p.t.Helper()
 	got, err := s.ClaimOn(p.ctx, name, n, t)
@@ -66,6 +70,13 @@ func (p *probe) claimOn(s segment.TermsStore, name string, n int64, t segment.Te
 		p.failf("a claim of %d numbers of counter %q on terms %+v returned %d, %v; want %d",
 			n, name, t, got, err, first)
 	}
+}
+
+// noClaimOn expects that a claim on terms is refused with an error that wraps the sentinel.
+func (p *probe) noClaimOn(s segment.TermsStore, name string, n int64, t segment.Terms, sentinel error) {
+	p.t.Helper()
+	_, err := s.ClaimOn(p.ctx, name, n, t)
+	p.refuse(err, sentinel)
 }
 
 // terms opens a handle that checks terms, or skips the clause.
@@ -100,7 +111,6 @@ func (p *probe) identity(s segment.Store) string {
 	return is.ID
 }
 
-// counters returns the counters with a prefix.
 func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	p.t.Helper()
 	found, err := s.Counters(p.ctx, prefix)
@@ -108,16 +118,33 @@ func (p *probe) counters(s segment.Ledger, prefix string) []segment.Counter {
 	return found
 }
 
-// counter returns one counter.
+func (p *probe) names(s segment.Ledger, prefix string) (names []string) {
+	p.t.Helper()
+	for _, c := range p.counters(s, prefix) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 func (p *probe) counter(s segment.Ledger, name string) segment.Counter {
 	p.t.Helper()
-	for _, c := range p.counters(s, name) {
+	c, err := p.find(s, name)
+	p.must(err)
+	if c.Name != name {
+		p.failf("counter %q is not listed", name)
+	}
+	return c
+}
+
+// find returns the counter, or none if it is not there. Any goroutine may call it.
+func (p *probe) find(s segment.Ledger, name string) (segment.Counter, error) {
+	found, err := s.Counters(p.ctx, name)
+	for _, c := range found {
 		if c.Name == name {
-			return c
+			return c, err
 		}
 	}
-	p.failf("counter %q is not listed", name)
-	return segment.Counter{}
+	return segment.Counter{}, err
 }
 
 // source returns a source of the counter "orders" that claims each number by itself.
@@ -151,7 +178,6 @@ func (p *probe) daily(s segment.Store, clock func() time.Time, want error, done 
 	p.must(err)
 }
 
-// numbers expects the next numbers of a source.
 func (p *probe) numbers(s *segment.Source, first, last int64) {
 	p.t.Helper()
 	for want := first; want <= last; want++ {
@@ -164,10 +190,7 @@ func (p *probe) numbers(s *segment.Source, first, last int64) {
 // race claims from many handles at the same time, and expects that no two claims overlap.
 func (p *probe) race(handles, rounds int, what func(i, round int) (name string, n int64)) {
 	p.t.Helper()
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
+	stores := p.handles(handles)
 	var (
 		mu    sync.Mutex
 		spans = map[string][]span{}
@@ -204,11 +227,7 @@ func (p *probe) together(n int, f func(i int) error) {
 	}
 	close(start)
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			p.failf("%v", err)
-		}
-	}
+	p.must(errors.Join(errs...))
 }
 
 // disjoint expects that no two claims have a common number.
@@ -227,10 +246,7 @@ func (p *probe) disjoint(name string, all []span) {
 func (p *probe) interrupted() {
 	p.t.Helper()
 	const handles, rounds = 4, 30
-	stores := make([]segment.Store, handles)
-	for i := range stores {
-		stores[i] = p.open()
-	}
+	stores := p.handles(handles)
 	var (
 		mu   sync.Mutex
 		all  []span
@@ -257,17 +273,6 @@ func (p *probe) interrupted() {
 		return nil
 	})
 	p.disjoint("orders", all)
-}
-
-// orders returns the counter "orders". Its Next is 0 if there is none. Any goroutine may call it.
-func (p *probe) orders(s segment.Ledger) (segment.Counter, error) {
-	found, err := s.Counters(p.ctx, "orders")
-	for _, c := range found {
-		if c.Name == "orders" {
-			return c, err
-		}
-	}
-	return segment.Counter{}, err
 }
 
 // beside calls other with several handles, and claims from others as long as that takes. It returns the

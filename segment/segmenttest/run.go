@@ -60,7 +60,6 @@ type reporter interface {
 	Skipf(format string, args ...any)
 }
 
-// hold checks that a store satisfies the clause.
 func (c clause) hold(t reporter, open func() segment.Store, patience time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -51,11 +51,11 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 			columnIdentity:  {Name: "identity", Type: sqltable.Text, Late: true},
 		},
 		// Versions that do not know this row see a counter that is frozen, and whose name none of them can claim.
-		Mark: &sqltable.Mark{
+		Mark: sqltable.Mark{
 			Row:    sqltable.Row{"", int64(1), int64(0), int64(0), time.Unix(0, 0), "", ""},
 			Column: columnIdentity, Always: true, ErrEmptied: segment.ErrWentBack,
 			Noted: func(ctx context.Context, q sqltable.Querier, p sqltable.Place) (string, error) {
-				return authority.In(string(d), q).Placed(p).NotedOfCounters(ctx, p.Table)
+				return authority.In(string(d), q).Placed(p).Noted(ctx, authority.Counters, p.Table)
 			},
 			First: "stop all programs that take numbers from it, make ready to raise each counter above all " +
 				"numbers in use before they start again (snowflake segments raise NAME NEXT --create)",

@@ -99,8 +99,9 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		switch len(rows) {
 		case 0:
 		case 1:
-			if c, err = s.counter(rows[0]); err == nil {
-				err = s.checkIdentity(ctx, rows[0])
+			var identity string
+			if c, identity, err = s.counter(rows[0]); err == nil {
+				err = s.checkIdentity(ctx, name, identity)
 			}
 		default:
 			err = s.table.Twins(name, int64(len(rows)))
@@ -129,23 +130,18 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 	return 0, s.table.Wrap(what, errBusy)
 }
 
-// checkIdentity returns an error wrapping [segment.ErrWentBack] if a row is not one of the table that the
-// store knows.
-func (s *Store) checkIdentity(ctx context.Context, row sqltable.Row) error {
-	var name, identity, ignored string
-	var number int64
-	var updated time.Time
-	err := s.table.Scan(row, &name, &number, &number, &number, &updated, &ignored, &identity)
-	if err != nil || identity == "" || identity == s.table.Identity() {
-		return err
+// checkIdentity returns an error wrapping [segment.ErrWentBack] if the row of a counter is not one of the
+// table that the store knows.
+func (s *Store) checkIdentity(ctx context.Context, name, identity string) error {
+	if identity == "" || identity == s.table.Identity() {
+		return nil
 	}
 	if err := s.table.CheckMark(ctx); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the row of counter %q is that of another table, which has the identity %s, and "+
 		"this one has %s: raise the counter above all numbers in use (snowflake segments raise)",
-		segment.ErrWentBack,
-		name, identity, s.table.Identity())
+		segment.ErrWentBack, name, identity, s.table.Identity())
 }
 
 // claim runs the one statement, which returns the first number as a row, or as the last ID that was inserted.
@@ -218,7 +214,7 @@ func (s *Store) Counters(ctx context.Context, prefix string) ([]segment.Counter,
 	}
 	found := make([]segment.Counter, 0, len(rows))
 	for _, row := range rows {
-		c, err := s.counter(row)
+		c, _, err := s.counter(row)
 		if !strings.HasPrefix(c.Name, prefix) {
 			continue // another's fault does not matter here
 		}
@@ -263,7 +259,8 @@ func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	is := segment.Identity{ID: s.table.Identity(), Place: "table " + s.table.Name()}
 	note := func(ctx context.Context, q sqltable.Querier) (string, error) {
 		d := authority.In(string(s.table.Kind()), q).Placed(s.table.Place())
-		return d.OfCounters(ctx, s.table.Name(), is.ID)
+		noted, err := d.Identity(ctx, authority.Counters, s.table.Name(), is.ID)
+		return noted.Place, err
 	}
 	// Whoever asks may have the lock of the database, or its only connection.
 	ctx, cancel := context.WithTimeout(ctx, notePatience)
@@ -279,9 +276,8 @@ func (s *Store) Identity(ctx context.Context) (segment.Identity, error) {
 	return is, nil // without a note, which a later call writes, the columns with its numbers have theirs
 }
 
-// counter reads one row.
-func (s *Store) counter(row sqltable.Row) (c segment.Counter, err error) {
-	err = s.table.Scan(row[:columnIdentity], &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt, &c.Kind)
+func (s *Store) counter(row sqltable.Row) (c segment.Counter, identity string, err error) {
+	err = s.table.Scan(row, &c.Name, &c.Next, &c.Remainder, &c.Modulus, &c.UpdatedAt, &c.Kind, &identity)
 	if err == nil && (c.Next < 1 || c.Modulus < 0 || c.Remainder < 0 || c.Remainder >= max(c.Modulus, 1)) {
 		err = fmt.Errorf("%w: counter %q has next %d, remainder %d and modulus %d", segment.ErrInvalidCounter,
 			c.Name, c.Next, c.Remainder, c.Modulus)
@@ -289,7 +285,7 @@ func (s *Store) counter(row sqltable.Row) (c segment.Counter, err error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, remedy)
 	}
-	return c, err
+	return c, identity, err
 }
 
 const remedy = "somebody changed it by hand; put it right, with a next that is greater than every number " +

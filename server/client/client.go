@@ -97,8 +97,7 @@ func (c *Client) Fill(ctx context.Context, ids []int64) error {
 	alone := len(ids) > c.size || c.config.most == 1
 	c.mu.Unlock()
 
-	ctx, cancel := context.WithTimeoutCause(ctx, c.config.maxWait,
-		fmt.Errorf("MaxWait of %v has passed: %w", c.config.maxWait, context.DeadlineExceeded))
+	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ended, cancel)() //nolint:contextcheck // it is the client that ends
 	if alone {
@@ -111,6 +110,11 @@ func (c *Client) Fill(ctx context.Context, ids []int64) error {
 		}
 	}
 	return c.fillDirectly(ctx, ids)
+}
+
+func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.config.maxWait,
+		fmt.Errorf("MaxWait of %v has passed: %w", c.config.maxWait, context.DeadlineExceeded))
 }
 
 // await waits for the end of a fetch. It returns false without an error if others were faster.
@@ -240,8 +244,7 @@ func (c *Client) fetch() {
 	c.running = true
 	size := c.size
 	c.fetching.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(c.ended, c.config.maxWait,
-			fmt.Errorf("MaxWait of %v has passed: %w", c.config.maxWait, context.DeadlineExceeded))
+		ctx, cancel := c.limited(c.ended)
 		defer cancel()
 		began := time.Now()
 		ids, err := c.endpoints.fetch(ctx, size)

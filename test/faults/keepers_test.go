@@ -113,7 +113,7 @@ func (h *fullHouse) open(ctx context.Context, i int, db *gorm.DB) (err error) {
 	silent := lease.WithLogger(slog.New(slog.DiscardHandler))
 	for {
 		if h.stores[i] == nil {
-			h.stores[i], err = gormlease.New(db) //nolint:contextcheck // it has a bound of its own
+			h.stores[i], err = gormlease.New(db)
 		}
 		if err == nil {
 			h.keepers[i], err = lease.Acquire(ctx, h.stores[i], generator.Default(), silent)

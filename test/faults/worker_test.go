@@ -193,7 +193,7 @@ func (w *worker) use(ctx context.Context) error {
 	if w.plugin == nil {
 		var opts []snowflakeplugin.Option
 		if w.Counts {
-			store, err := gormsegment.New(w.db) //nolint:contextcheck // it has a bound of its own
+			store, err := gormsegment.New(w.db)
 			if err != nil {
 				return err
 			}

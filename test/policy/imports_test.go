@@ -58,13 +58,17 @@ var rules = []rule{
 		why: "a store needs the protocol and one client, and has the mark of all stores",
 	},
 	{
-		dir: "lease/etcdlease", may: []string{"./generator", "./lease", "./internal/leaseops", "go.etcd.io/etcd"},
+		dir: "lease/etcdlease",
+		may: []string{
+			"./generator", "./lease", "./internal/errs", "./internal/leaseops", "go.etcd.io/etcd",
+		},
 		why: "a store needs the protocol and one client, and has the mark of all stores",
 	},
 	{
 		dir: "lease/zklease",
 		may: []string{
-			"./generator", "./lease", "./internal/attempt", "./internal/leaseops", "github.com/go-zookeeper/zk",
+			"./generator", "./lease", "./internal/attempt", "./internal/errs", "./internal/leaseops",
+			"github.com/go-zookeeper/zk",
 		},
 		why: "a store needs the protocol and one client, and has the mark of all stores",
 	},
@@ -73,7 +77,7 @@ var rules = []rule{
 		why: "it is what all that writes SQL knows of the databases, in every module, so it imports no other package",
 	},
 	{
-		dir: "internal/sqltable", may: []string{"./internal/attempt", "./internal/dialect"},
+		dir: "internal/sqltable", may: []string{"./internal/attempt", "./internal/dialect", "./internal/errs"},
 		why: "stores of every kind make their requests with it, without GORM and without a driver",
 	},
 	{
@@ -246,7 +250,8 @@ var rules = []rule{
 	{
 		dir: "server/internal/...",
 		may: []string{
-			"./generator", "./internal/dsn", "./lease", "./lease/sqllease", "./observe/promobserve/idcollector",
+			"./generator", "./internal/dsn", "./internal/errs", "./lease", "./lease/sqllease",
+			"./observe/promobserve/idcollector",
 			"./segment", "./segment/sqlsegment", "github.com/prometheus/client_golang",
 			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",

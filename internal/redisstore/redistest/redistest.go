@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,7 @@ const variable = "SNOWFLAKE_REDIS_URL"
 // Options are for the server that the tests share.
 func Options(t *testing.T) *redis.Options {
 	t.Helper()
-	url := os.Getenv(variable)
-	if url == "" {
-		url = "redis://127.0.0.1:6379"
-	}
+	url := cmp.Or(os.Getenv(variable), "redis://127.0.0.1:6379")
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatalf("%s: %v", variable, err)

@@ -259,10 +259,7 @@ func (d *Daemon) open(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := newListener(inner)
-	if err != nil {
-		return nil, err
-	}
+	one := newListener(inner.(*net.TCPListener)) // which that network has
 	d.listeners = append(d.listeners, one)
 	return d.limiter.Listen(one), nil
 }

@@ -23,12 +23,8 @@ type listener struct {
 	rounds int
 }
 
-func newListener(inner net.Listener) (*listener, error) {
-	tcp, ok := inner.(*net.TCPListener)
-	if !ok {
-		return nil, errors.Join(errors.New("the listener is none of TCP"), inner.Close())
-	}
-	return &listener{TCPListener: tcp, ending: make(chan struct{}), came: true}, nil
+func newListener(tcp *net.TCPListener) *listener {
+	return &listener{TCPListener: tcp, ending: make(chan struct{}), came: true}
 }
 
 // end makes Accept return what is there already, and then net.ErrClosed. It is called once.

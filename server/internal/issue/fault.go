@@ -3,9 +3,9 @@ package issue
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
@@ -39,9 +39,7 @@ func (f *Fault) Error() string { return f.Text }
 
 // explain turns an error of a source into a fault.
 func explain(ctx context.Context, err error) *Fault {
-	is := func(targets ...error) bool {
-		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
-	}
+	is := func(kinds ...error) bool { return errs.IsAny(err, kinds...) }
 	switch {
 	case errors.As(err, new(*Fault)):
 	case is(generator.ErrSealed, lease.ErrClosed, segment.ErrClosed):

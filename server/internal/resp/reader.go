@@ -68,7 +68,6 @@ func (r *reader) command() ([]string, error) {
 	return r.args, nil
 }
 
-// bulk reads a bulk string.
 func (r *reader) bulk() (string, error) {
 	line, err := r.line()
 	if err != nil {

@@ -413,18 +413,13 @@ func (c *session) hello(args []string) bool {
 	}
 	c.out.three = three
 	c.out.dictionary(4)
-	c.out.bulk("server")
-	c.out.bulk("snowflaked")
-	c.out.bulk("proto")
+	c.out.bulk("server", "snowflaked", "proto")
 	if three {
 		c.out.integer(3)
 	} else {
 		c.out.integer(2)
 	}
-	c.out.bulk("mode")
-	c.out.bulk("standalone")
-	c.out.bulk("role")
-	c.out.bulk("master")
+	c.out.bulk("mode", "standalone", "role", "master")
 	return true
 }
 
@@ -493,14 +488,14 @@ func (c *session) unknownSub(args []string) {
 // describe handles COMMAND, and its COUNT, INFO, LIST and DOCS.
 func (c *session) describe(args []string) bool {
 	all := slices.Sorted(maps.Keys(c.server.commands))
-	if len(args) == 1 {
-		c.entries(all)
-		return true
+	name := "INFO"
+	if len(args) > 1 {
+		name = strings.ToUpper(args[1])
 	}
-	switch name := strings.ToUpper(args[1]); {
+	switch {
 	case name == "COUNT" && len(args) == 2:
 		c.out.integer(int64(len(all)))
-	case name == "INFO" && len(args) == 2:
+	case name == "INFO" && len(args) <= 2:
 		c.entries(all)
 	case name == "INFO":
 		c.entries(args[2:])
@@ -572,7 +567,6 @@ func (c *session) docs(all, wanted []string) {
 	for _, name := range names {
 		c.out.bulk(strings.ToLower(name))
 		c.out.dictionary(1)
-		c.out.bulk("summary")
-		c.out.bulk("see docs/service.md of snowflaked")
+		c.out.bulk("summary", "see docs/service.md of snowflaked")
 	}
 }

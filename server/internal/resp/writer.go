@@ -34,15 +34,15 @@ func (w *writer) fail(code, text string) {
 	w.text("-" + code + " " + text + "\r\n")
 }
 
-func (w *writer) bulk(text string) {
-	w.header('$', int64(len(text)))
-	w.text(text + "\r\n")
+func (w *writer) bulk(texts ...string) {
+	for _, text := range texts {
+		w.header('$', int64(len(text)))
+		w.text(text + "\r\n")
+	}
 }
 
-// integer writes a number as an integer of the protocol.
 func (w *writer) integer(n int64) { w.header(':', n) }
 
-// id writes an ID as its digits.
 func (w *writer) id(id int64) {
 	w.digits = strconv.AppendInt(w.digits[:0], id, 10)
 	w.header('$', int64(len(w.digits)))

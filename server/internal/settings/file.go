@@ -86,7 +86,6 @@ func (d *document) read(key, content *yaml.Node) error {
 	return nil
 }
 
-// apply sets what the file says.
 func (d *document) apply(set *flag.FlagSet, origins map[string]string) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(d.values)) {

@@ -60,7 +60,6 @@ const DefaultDSN = "sqlite:snowflaked.db"
 // secrets are the settings whose value is never shown.
 func secrets() []string { return []string{"dsn"} }
 
-// flags declares all settings.
 func (s *Settings) flags(set *flag.FlagSet) {
 	set.StringVar(&s.Listen, "listen", "127.0.0.1:7070",
 		"serve gRPC, gRPC-Web, JSON, probes and metrics on this `ADDRESS`")
@@ -160,16 +159,12 @@ func (s *Settings) parse(args, environ []string, file *document, output io.Write
 	if set.NArg() > 0 {
 		return fmt.Errorf("the argument %q is not expected: settings are flags", set.Arg(0))
 	}
-	named := map[string]bool{}
 	for _, arg := range args { // flag.Visit would name those that the file has set, too
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		named[name] = strings.HasPrefix(arg, "-")
-	}
-	set.VisitAll(func(f *flag.Flag) {
-		if named[f.Name] {
-			s.origins[f.Name] = "flag"
+		if strings.HasPrefix(arg, "-") {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			s.origins[name] = "flag"
 		}
-	})
+	}
 	return nil
 }
 
@@ -197,13 +192,9 @@ func applyEnvironment(set *flag.FlagSet, environ []string, origins map[string]st
 
 // complete fills in what follows from other settings, and reports all faults at once.
 func (s *Settings) complete() error {
-	faults := []error{s.readDSN(), s.checkLimits()}
-	if _, err := s.LayoutOf(); err != nil {
-		faults = append(faults, err)
-	}
-	if _, _, _, err := s.NodeRange(); err != nil {
-		faults = append(faults, err)
-	}
+	_, ofLayout := s.LayoutOf()
+	_, _, _, ofNodes := s.NodeRange()
+	faults := []error{s.readDSN(), s.checkLimits(), ofLayout, ofNodes}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		faults = append(faults, errors.New("tls-cert and tls-key belong together"))
 	}

@@ -66,7 +66,8 @@ func TestAFlagIsBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 	t.Parallel()
 	file := write(t, "max-count: 1\nidle: 1s\ntable: from_file\nlog-level: warn\norigins: [https://a, https://b]\n")
 	environ := []string{"SNOWFLAKED_MAX_COUNT=2", "SNOWFLAKED_IDLE=2s", "SNOWFLAKED_CONFIG=" + file, "OTHER=1"}
-	s, err := settings.Load([]string{"--max-count=3"}, environ, io.Discard)
+	// The last value is also the name of a flag.
+	s, err := settings.Load([]string{"--max-count=3", "--drain", "3s", "--hosts", "drain"}, environ, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +81,7 @@ func TestAFlagIsBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"max-count": "3 flag", "idle": "2s environment", "table": "from_file file", "max-body": "16384 default",
+		"drain": "3s flag",
 	} {
 		found := false
 		for line := range strings.Lines(shown.String()) {

@@ -50,7 +50,6 @@ func (c *Counters) store(d Database) *lazyStore {
 	return store
 }
 
-// open makes one source.
 func (c *Counters) open(
 	s settings.Source, home *lazyStore, opts ...segment.Option,
 ) (*segment.Source, error) {

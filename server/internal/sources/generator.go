@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 	"github.com/snowflakeplugin/snowflakeplugin/observe/promobserve/idcollector"
@@ -82,16 +83,10 @@ func (o GeneratorOptions) table() (opts []sqllease.Option) {
 	return opts
 }
 
-// noStore is a store that is never there.
-type noStore struct{}
+// noStore is a store that is never there, so it is asked for nothing but its clock.
+type noStore struct{ lease.Store }
 
 func (noStore) Now(context.Context) (time.Time, error) { return time.Time{}, lease.ErrStore }
-
-func (noStore) List(context.Context) ([]lease.Record, error) { return nil, lease.ErrStore }
-
-func (noStore) Swap(context.Context, lease.Record, lease.Record) (bool, error) {
-	return false, lease.ErrStore
-}
 
 // StartGenerator begins to lease a number, and returns at once. A database that does not answer is asked
 // again, so the service may start before its database.
@@ -145,16 +140,8 @@ func (g *Generator) acquire(ctx context.Context) {
 
 // passing says whether time heals an error.
 func passing(err error) bool {
-	if errors.Is(err, lease.ErrLayoutMismatch) || errors.Is(err, lease.ErrInvalidOption) ||
-		errors.Is(err, lease.ErrInvalidRecord) {
-		return false
-	}
-	for _, heals := range []error{lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew} {
-		if errors.Is(err, heals) {
-			return true
-		}
-	}
-	return false
+	return errs.IsAny(err, lease.ErrStore, lease.ErrNoFreeNode, lease.ErrNodeHeld, lease.ErrClockSkew) &&
+		!errs.IsAny(err, lease.ErrLayoutMismatch, lease.ErrInvalidOption, lease.ErrInvalidRecord)
 }
 
 // lease opens the store and takes a number.

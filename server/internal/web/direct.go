@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -142,21 +143,28 @@ func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer d.put(buffer)
 	var err error
 	*buffer, err = readAll(r.Body, (*buffer)[:0], d.maxBody)
-	r.Body = &replay{ReadCloser: r.Body, text: *buffer, err: err}
+	pass := func(ctx context.Context) {
+		// After what was read it goes on as it is: with the rest, or once more with its end or its error.
+		again := io.MultiReader(bytes.NewReader(*buffer), r.Body)
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{again, r.Body}
+		d.next.ServeHTTP(w, r.WithContext(ctx))
+	}
 	whole := err == io.EOF && len(*buffer) <= d.maxBody //nolint:errorlint // as io.Reader has it
 	if !whole {
-		d.next.ServeHTTP(w, r.WithContext(ctx))
+		pass(ctx)
 		return
 	}
 	count, source, plain := kind.parse(*buffer)
 	if !plain {
-		d.next.ServeHTTP(w, r.WithContext(ctx))
+		pass(ctx)
 		return
 	}
 	ids, err := d.desk.Issue(ctx, callerOf(ctx), source, count)
 	if err != nil || !d.answer(w, r, kind, ids) {
-		made := &outcome{ids: ids, err: err, began: began}
-		d.next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, outcomeKey{}, made)))
+		pass(context.WithValue(ctx, outcomeKey{}, &outcome{ids: ids, err: err, began: began}))
 		return
 	}
 	d.metrics.Observe(kind.protocol, "ok", time.Since(began))
@@ -246,27 +254,6 @@ func readAll(r io.Reader, into []byte, limit int) ([]byte, error) {
 			return into, err
 		}
 	}
-}
-
-// replay is a body that was read in part: it returns that part again, and the error that came after it.
-type replay struct {
-	io.ReadCloser
-
-	text []byte
-	err  error
-}
-
-// Read implements io.Reader.
-func (r *replay) Read(p []byte) (int, error) {
-	if len(r.text) > 0 {
-		n := copy(p, r.text)
-		r.text = r.text[n:]
-		return n, nil
-	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	return r.ReadCloser.Read(p)
 }
 
 // outcome is what was made for a request before Connect answers it.

@@ -21,13 +21,14 @@ const (
 	watchEvery = 250 * time.Millisecond
 )
 
-type health struct{ ready func() (bool, string) }
+type health struct {
+	ready    func() (bool, string)
+	stopping <-chan struct{}
+}
 
 func (h health) status(service string) (*snowflakev1.HealthCheckResponse, bool) {
 	if service != "" && service != snowflakev1connect.IDServiceName {
-		return &snowflakev1.HealthCheckResponse{
-			Status: snowflakev1.HealthCheckResponse_SERVICE_UNKNOWN,
-		}, false
+		return &snowflakev1.HealthCheckResponse{Status: snowflakev1.HealthCheckResponse_SERVICE_UNKNOWN}, false
 	}
 	status := snowflakev1.HealthCheckResponse_NOT_SERVING
 	if ready, _ := h.ready(); ready {
@@ -47,32 +48,27 @@ func (h health) check(
 }
 
 // watch sends the status at once, and then whenever it changes, until the client or the service ends.
-func (h health) watch(stopping <-chan struct{}) func(
-	context.Context, *connect.Request[snowflakev1.HealthCheckRequest],
-	*connect.ServerStream[snowflakev1.HealthCheckResponse],
+func (h health) watch(
+	ctx context.Context, r *connect.Request[snowflakev1.HealthCheckRequest],
+	stream *connect.ServerStream[snowflakev1.HealthCheckResponse],
 ) error {
-	return func(
-		ctx context.Context, r *connect.Request[snowflakev1.HealthCheckRequest],
-		stream *connect.ServerStream[snowflakev1.HealthCheckResponse],
-	) error {
-		ticker := time.NewTicker(watchEvery)
-		defer ticker.Stop()
-		last := snowflakev1.HealthCheckResponse_UNKNOWN
-		for {
-			answer, _ := h.status(r.Msg.GetService())
-			if answer.GetStatus() != last {
-				last = answer.GetStatus()
-				if err := stream.Send(answer); err != nil {
-					return err
-				}
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	last := snowflakev1.HealthCheckResponse_UNKNOWN
+	for {
+		answer, _ := h.status(r.Msg.GetService())
+		if answer.GetStatus() != last {
+			last = answer.GetStatus()
+			if err := stream.Send(answer); err != nil {
+				return err
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-stopping:
-				return connect.NewError(connect.CodeUnavailable, errEnding)
-			case <-ticker.C:
-			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.stopping:
+			return connect.NewError(connect.CodeUnavailable, errEnding)
+		case <-ticker.C:
 		}
 	}
 }

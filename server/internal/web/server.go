@@ -134,11 +134,10 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 
 	top := http.NewServeMux()
 	top.Handle("/"+snowflakev1connect.IDServiceName+"/", service)
-	h := health{o.Ready}
+	h := health{o.Ready, o.Stopping}
 	small := connect.WithReadMaxBytes(maxHeader)
 	top.Handle(healthCheck, o.gate(connect.NewUnaryHandler(healthCheck, h.check, small)))
-	top.Handle(healthWatch, unlimited(o.gate(
-		connect.NewServerStreamHandler(healthWatch, h.watch(o.Stopping), small))))
+	top.Handle(healthWatch, unlimited(o.gate(connect.NewServerStreamHandler(healthWatch, h.watch, small))))
 	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.IDServiceName, healthService)
 	for _, version := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
 		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
