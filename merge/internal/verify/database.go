@@ -155,27 +155,24 @@ func (d *database) read(ctx, asked context.Context, text string, args []any,
 	fn func(values []any) error) (err error) {
 	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return d.failed(err)
 	}
 	defer func() {
-		if closed := rows.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("%s: %w", d.Name, closed)
+		if closed := rows.Close(); err == nil {
+			err = d.failed(closed)
 		}
 	}()
 	names, err := rows.Columns()
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return d.failed(err)
 	}
 	cells, into, values := make([]cell, len(names)), make([]any, len(names)), make([]any, len(names))
 	for i := range cells {
 		into[i] = &cells[i]
 	}
 	for rows.Next() {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%s: %w", d.Name, err)
-		}
-		if err := rows.Scan(into...); err != nil {
-			return fmt.Errorf("%s: %w", d.Name, err)
+		if err := errors.Join(ctx.Err(), rows.Scan(into...)); err != nil {
+			return d.failed(err)
 		}
 		for i := range cells {
 			values[i] = cells[i].value
@@ -184,10 +181,15 @@ func (d *database) read(ctx, asked context.Context, text string, args []any,
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+	return d.failed(rows.Err())
+}
+
+// failed adds the name of the database to an error.
+func (d *database) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w", d.Name, err)
 }
 
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".
@@ -343,75 +345,47 @@ func (d *database) expression(alias string, c *column) string {
 		return name + "::float8"
 	case c.declared == "inet": // a cast adds the length of the mask, even if there is none
 		return "CASE WHEN " + name + " IS NOT NULL THEN format('%s', " + name + ") END"
-	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
-		return name + "::text"
 	}
 	return name + "::text"
 }
 
-// classOf derives the class from the declared type.
-func classOf(k kind, declared string) class {
-	type guess struct {
-		word  string
-		class class
+// guess is a word in a declared type, and the class that it speaks for.
+type guess struct {
+	word  string
+	class class
+}
+
+// The guesses, of which the first counts. Those of SQLite are in the order of its rules of affinity.
+var (
+	sqliteGuesses = []guess{
+		{"bool", classNumber}, {"int", classNumber}, {"uuid", classUUID}, {"json", classJSON},
+		{"char", classText}, {"clob", classText}, {"text", classText}, {"blob", classBytes},
+		{"binary", classBytes}, {"real", classFloat}, {"floa", classFloat}, {"double", classFloat},
+		{"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate}, {"time", classClock},
+		{"num", classNumber}, {"dec", classNumber},
 	}
-	guesses := []guess{
-		{"bool", classNumber},
-		{"interval", classText},
-		{"point", classText},
-		{"int", classNumber},
-		{"bit(", classNumber},
-		{"year", classNumber},
-		{"serial", classNumber},
-		{"numeric", classNumber},
-		{"decimal", classNumber},
-		{"real", classFloat},
-		{"double", classFloat},
-		{"float", classFloat},
-		{"bytea", classBytes},
-		{"blob", classBytes},
-		{"binary", classBytes},
-		{"json", classJSON},
-		{"uuid", classUUID},
-		{"datetime", classInstant},
-		{"timestamp", classInstant},
-		{"date", classDate},
+	serverGuesses = []guess{
+		{"bool", classNumber}, {"interval", classText}, {"point", classText}, {"int", classNumber},
+		{"bit(", classNumber}, {"year", classNumber}, {"serial", classNumber}, {"numeric", classNumber},
+		{"decimal", classNumber}, {"real", classFloat}, {"double", classFloat}, {"float", classFloat},
+		{"bytea", classBytes}, {"blob", classBytes}, {"binary", classBytes}, {"json", classJSON},
+		{"uuid", classUUID}, {"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate},
 		{"time", classClock},
 	}
-	if k == sqlite { // the order of its rules of affinity
-		guesses = []guess{
-			{"bool", classNumber},
-			{"int", classNumber},
-			{"uuid", classUUID},
-			{"json", classJSON},
-			{"char", classText},
-			{"clob", classText},
-			{"text", classText},
-			{"blob", classBytes},
-			{"binary", classBytes},
-			{"real", classFloat},
-			{"floa", classFloat},
-			{"double", classFloat},
-			{"datetime", classInstant},
-			{"timestamp", classInstant},
-			{"date", classDate},
-			{"time", classClock},
-			{"num", classNumber},
-			{"dec", classNumber},
-		}
-	} else {
-		if strings.HasPrefix(declared, "set(") {
-			return classSet
-		}
-		for _, word := range []string{"enum(", "char", "text", "range", "[]"} {
-			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
-				word == "range" && strings.Contains(declared, word) {
-				return classText
-			}
-		}
-		if k == postgres && strings.HasPrefix(declared, "bit") {
-			return classText
-		}
+	// textual finds types of servers that are texts, whatever other words are in them.
+	textual = regexp.MustCompile(`^(enum\(|char|text)|(char|text|\[\])$|range`)
+)
+
+// classOf derives the class from the declared type.
+func classOf(k kind, declared string) class {
+	guesses := serverGuesses
+	switch {
+	case k == sqlite:
+		guesses = sqliteGuesses
+	case strings.HasPrefix(declared, "set("):
+		return classSet
+	case textual.MatchString(declared), k == postgres && strings.HasPrefix(declared, "bit"):
+		return classText
 	}
 	for _, g := range guesses {
 		if strings.Contains(declared, g.word) {
@@ -506,14 +480,8 @@ func (r *relation) identifies(columns []string) bool {
 
 // catalog reads the tables of the database.
 func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
-	read := d.sqliteCatalog
-	switch d.kind {
-	case mysql:
-		read = d.mysqlCatalog
-	case postgres:
-		read = d.postgresCatalog
-	}
-	tables, err := read(ctx)
+	queries := map[kind]catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog, postgres: postgresCatalog}
+	tables, err := d.ask(ctx, queries[d.kind])
 	if err != nil {
 		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
 	}
@@ -529,14 +497,14 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 	return tables, nil
 }
 
-// catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
-// other.
+// catalogQueries read a catalog: each has the table in the first column, and the rows of one thing follow
+// each other.
 type catalogQueries struct {
 	columns string // table, column, type, nullable, digits, computed, rule
 	primary string // table, column
-	unique  string // table, index, column
+	unique  string // table, index, column, collation of the index
 	opaque  string // table, text
-	links   string // table, constraint, column, parent, parent's column
+	links   string // table, constraint, column, parent, parent's column or "" for its primary key
 }
 
 func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relation, error) {
@@ -551,11 +519,11 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 			t = &relation{name: row[0]}
 			tables[row[0]] = t
 		}
-		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1}
+		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1,
+			computed: row[5] == "1", rule: row[6]}
 		if n, err := strconv.Atoi(row[4]); err == nil {
 			c.digits = n
 		}
-		c.computed, c.rule = row[5] == "1", row[6]
 		c.class = classOf(d.kind, c.declared)
 		t.columns = append(t.columns, c)
 	}
@@ -576,182 +544,115 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 			t.unique = append(t.unique, uniqueKey{name: row[1]})
 		}
 		k := &t.unique[len(t.unique)-1]
-		if k.columns = append(k.columns, row[2]); t.column(row[2]) == nil || t.column(row[2]).computed {
+		k.columns, k.collations = append(k.columns, row[2]), append(k.collations, row[3])
+		if c := t.column(row[2]); c == nil || c.computed {
 			t.opaque = append(t.opaque, "*") // out of any column
 		}
 	})
 	each(q.opaque, func(t *relation, row []string) { t.opaque = append(t.opaque, row[1]) })
-	each(q.links, addLinks())
-	return tables, err
-}
-
-// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column,
-// which is "" for its primary key.
-func addLinks() func(t *relation, row []string) {
 	last := ""
-	return func(t *relation, row []string) {
-		if at := row[0] + "\x00" + row[1]; at != last {
-			t.links, last = append(t.links, link{parent: row[3]}), at
+	each(q.links, func(t *relation, row []string) {
+		if name := row[0] + "\x00" + row[1]; name != last {
+			t.links, last = append(t.links, link{parent: row[3]}), name
 		}
 		l := &t.links[len(t.links)-1]
 		if l.columns = append(l.columns, row[2]); row[4] != "" {
 			l.targets = append(l.targets, row[4])
 		}
-	}
-}
-
-func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
-	return d.ask(ctx, catalogQueries{
-		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
-		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
-			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
-			OR COALESCE(c.generation_expression, '') <> '', c.collation_name
-			FROM information_schema.columns c JOIN information_schema.tables t
-			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
-			ORDER BY c.table_name, c.ordinal_position`,
-		primary: `SELECT table_name, column_name FROM information_schema.statistics
-			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
-		unique: `SELECT s.table_name, s.index_name, s.column_name FROM information_schema.statistics s
-			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
-			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
-				AND x.table_name = s.table_name AND x.index_name = s.index_name
-				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
-			ORDER BY s.table_name, s.index_name, s.seq_in_index`,
-		// An expression may be over any column.
-		opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
-			WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
-		links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
-			FROM information_schema.key_column_usage
-			WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
-			ORDER BY table_name, constraint_name, ordinal_position`,
 	})
+	return tables, err
 }
 
-func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, error) {
-	const here = " n.nspname = current_schema() "
-	return d.ask(ctx, catalogQueries{
-		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
-			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
-				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
-			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
-				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
-			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-			ORDER BY c.relname, a.attnum`,
-		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-			JOIN pg_namespace n ON n.oid = c.relnamespace
-			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
-			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, k.at`,
-		unique: `SELECT c.relname, x.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
-			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
-			AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, x.relname, k.at`,
-		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
-				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
-			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
-			OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
-				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + here,
-		links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
-			JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-			JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
-			CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
-			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
-			JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
-			WHERE f.contype = 'f' AND` + here + `ORDER BY c.relname, f.conname, k.at`,
-	})
+// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know.
+const sqliteTables = ` FROM (SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
+	ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m JOIN `
+
+// sqliteUnique goes on with the unique indexes. One is plain if it has columns only and no condition.
+const (
+	sqliteUnique = sqliteTables + `pragma_index_list(m.name) AS l ON l."unique" = 1 AND l.origin <> 'pk' `
+	sqlitePlain  = `(l.partial = 0 AND NOT EXISTS (SELECT 1 FROM pragma_index_xinfo(l.name) AS p WHERE p.key = 1
+		AND p.name IS NULL))`
+)
+
+var sqliteCatalog = catalogQueries{
+	// 1 is a hidden column of a virtual table, 2 and 3 are computed.
+	columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` + sqliteTables +
+		`pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
+	primary: `SELECT m.name, x.name` + sqliteTables +
+		`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
+	unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
+		`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain + ` ORDER BY m.name, l.name, x.seqno`,
+	opaque: `SELECT m.name, i.sql` + sqliteUnique +
+		`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
+	// The name of the parent may be in other letters.
+	links: `SELECT m.name, f.id, f."from", COALESCE(p.name, f."table"), f."to"` + sqliteTables +
+		`pragma_foreign_key_list(m.name) AS f LEFT JOIN sqlite_master AS p ON p.type = 'table'
+		AND p.name = f."table" COLLATE NOCASE ORDER BY m.name, f.id, f.seq`,
 }
 
-func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, error) {
-	tables := map[string]*relation{}
-	names, err := d.texts(
-		ctx,
-		`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
-		ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name`,
-	)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range names {
-		t := &relation{name: row[0]}
-		tables[t.name] = t
-		columns, err := d.texts(
-			ctx,
-			// 1 is a hidden column of a virtual table, 2 and 3 are computed.
-			`SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid`,
-			t.name,
-		)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range columns {
-			declared := strings.ToLower(c[1])
-			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
-				nullable: c[2] == "0" && c[3] == "0", digits: -1, computed: c[4] != "0"})
-		}
-		slices.SortStableFunc(columns,
-			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) })
-		for _, c := range columns {
-			if c[3] != "0" {
-				t.primary = append(t.primary, c[0])
-			}
-		}
-		if err := d.sqliteKeys(ctx, t); err != nil {
-			return nil, err
-		}
-	}
-	for _, t := range tables {
-		for i := range t.links {
-			if tables[t.links[i].parent] != nil {
-				continue
-			}
-			for name := range tables { // the name of the parent may be in other letters
-				if strings.EqualFold(name, t.links[i].parent) {
-					t.links[i].parent = name
-				}
-			}
-		}
-	}
-	return tables, nil
+var mysqlCatalog = catalogQueries{
+	// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
+	columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
+		c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
+		OR COALESCE(c.generation_expression, '') <> '', c.collation_name
+		FROM information_schema.columns c JOIN information_schema.tables t
+		ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+		WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
+		ORDER BY c.table_name, c.ordinal_position`,
+	primary: `SELECT table_name, column_name FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
+	unique: `SELECT s.table_name, s.index_name, s.column_name, '' FROM information_schema.statistics s
+		WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
+			AND x.table_name = s.table_name AND x.index_name = s.index_name
+			AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
+		ORDER BY s.table_name, s.index_name, s.seq_in_index`,
+	// An expression may be over any column.
+	opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
+	links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+		FROM information_schema.key_column_usage
+		WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
+		ORDER BY table_name, constraint_name, ordinal_position`,
 }
 
-// sqliteKeys reads the unique indexes and the references of a table.
-func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
-	indexes, err := d.texts(ctx, `SELECT l.name, l.partial, COALESCE(m.sql, '') FROM pragma_index_list(?) AS l
-		LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name
-		WHERE l."unique" = 1 AND l.origin <> 'pk' ORDER BY l.name`, t.name)
-	if err != nil {
-		return err
-	}
-	for _, index := range indexes {
-		parts, err := d.texts(ctx,
-			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`, index[0])
-		if err != nil {
-			return err
-		}
-		k := uniqueKey{name: index[0]}
-		for _, part := range parts {
-			k.columns, k.collations = append(k.columns, part[0]), append(k.collations, part[1])
-		}
-		if row := index; row[1] == "0" && !slices.Contains(k.columns, "") {
-			t.unique = append(t.unique, k)
-		} else {
-			t.opaque = append(t.opaque, row[2])
-		}
-	}
-	links, err := d.texts(ctx, `SELECT '', id, "from", "table", COALESCE("to", '')
-		FROM pragma_foreign_key_list(?) ORDER BY id, seq`, t.name)
-	add := addLinks()
-	for _, row := range links {
-		add(t, row)
-	}
-	return err
+const postgresHere = " n.nspname = current_schema() "
+
+var postgresCatalog = catalogQueries{
+	columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+		CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
+			THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
+		CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
+			THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+		WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+		ORDER BY c.relname, a.attnum`,
+	primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+		JOIN pg_namespace n ON n.oid = c.relnamespace
+		CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+		WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, k.at`,
+	unique: `SELECT c.relname, x.relname, a.attname, '' FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+		JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+		WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
+		AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, x.relname, k.at`,
+	opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
+			pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
+		OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
+			AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + postgresHere,
+	links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
+		JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
+		CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
+		JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
+		WHERE f.contype = 'f' AND` + postgresHere + `ORDER BY c.relname, f.conname, k.at`,
 }
 
 // things reads what the database has besides rows, in its own words.

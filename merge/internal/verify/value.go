@@ -74,12 +74,13 @@ func (f form) append(b []byte, v any) []byte {
 	if v == nil {
 		return append(b, 0)
 	}
+	kind, tag := f.class, byte(1)
 	if f.exact {
-		return f.appendExact(b, v)
+		kind, tag = classText, storedAs(v)
 	}
-	b = append(b, 1, 0, 0, 0, 0)
+	b = append(b, tag, 0, 0, 0, 0)
 	at := len(b)
-	switch f.class {
+	switch kind {
 	case classNumber:
 		b = appendNumber(b, v)
 	case classFloat:
@@ -87,7 +88,7 @@ func (f form) append(b []byte, v any) []byte {
 	case classInstant, classDate:
 		b = append(b, f.instant(v)...)
 	case classClock:
-		b = append(b, clockText(textOf(v), f.digits)...)
+		b = append(b, cutSecond(textOf(v), f.digits)...)
 	case classJSON:
 		b = append(b, jsonText(textOf(v))...)
 	case classUUID:
@@ -97,45 +98,41 @@ func (f form) append(b []byte, v any) []byte {
 		slices.Sort(members)
 		b = append(b, strings.Join(members, ",")...)
 	default:
-		switch v := v.(type) {
-		case []byte:
-			b = append(b, v...)
-		case string:
-			b = append(b, v...)
-		default:
-			b = append(b, textOf(v)...)
-		}
+		b = f.appendText(b, v)
 	}
 	return sized(b, at)
 }
 
-func (f form) appendExact(b []byte, v any) []byte {
-	tag := byte('x')
+// appendText appends a value as it is.
+func (f form) appendText(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case []byte:
+		return append(b, v...)
+	case string:
+		return append(b, v...)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case float64:
+		if f.exact {
+			return strconv.AppendUint(b, math.Float64bits(v), 16)
+		}
+	}
+	return append(b, textOf(v)...)
+}
+
+// storedAs tells the types apart in which SQLite stores values.
+func storedAs(v any) byte {
 	switch v.(type) {
 	case int64:
-		tag = 'i'
+		return 'i'
 	case float64:
-		tag = 'f'
+		return 'f'
 	case string:
-		tag = 't'
+		return 't'
 	case []byte:
-		tag = 'b'
+		return 'b'
 	}
-	b = append(b, tag, 0, 0, 0, 0)
-	at := len(b)
-	switch v := v.(type) {
-	case int64:
-		b = strconv.AppendInt(b, v, 10)
-	case float64:
-		b = strconv.AppendUint(b, math.Float64bits(v), 16)
-	case string:
-		b = append(b, v...)
-	case []byte:
-		b = append(b, v...)
-	default:
-		b = append(b, textOf(v)...)
-	}
-	return sized(b, at)
+	return 'x'
 }
 
 // sized writes the length of what begins at a position into the four bytes before it.
@@ -194,13 +191,9 @@ func plainNumber(text string) string {
 func appendFloat(b []byte, v any) []byte {
 	f, ok := v.(float64)
 	if !ok {
-		if i, whole := v.(int64); whole {
-			f = float64(i)
-		} else {
-			var err error
-			if f, err = strconv.ParseFloat(textOf(v), 64); err != nil {
-				return append(b, textOf(v)...)
-			}
+		var err error
+		if f, err = strconv.ParseFloat(textOf(v), 64); err != nil {
+			return append(b, textOf(v)...)
 		}
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
@@ -312,8 +305,6 @@ func cutSecond(text string, digits int) string {
 	return whole + "." + fraction + rest
 }
 
-func clockText(text string, digits int) string { return cutSecond(text, digits) }
-
 // jsonText returns a document without blanks, with sorted keys and plain numbers. A key that is there twice
 // stays twice. A text that is no document stays as it is.
 func jsonText(text string) string {
@@ -397,10 +388,7 @@ func sumOf(b []byte) (s sum) {
 }
 
 func (d *digest) add(s sum) {
-	var carry uint64
-	d.rows++
-	d.low, carry = bits.Add64(d.low, binary.BigEndian.Uint64(s[8:]), 0)
-	d.high, _ = bits.Add64(d.high, binary.BigEndian.Uint64(s[:8]), carry)
+	d.merge(digest{rows: 1, high: binary.BigEndian.Uint64(s[:8]), low: binary.BigEndian.Uint64(s[8:])})
 }
 
 func (d *digest) merge(o digest) {
