@@ -195,14 +195,18 @@ func (d *database) failed(err error) error {
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".
 func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string, err error) {
 	err = d.each(ctx, text, args, func(values []any) error {
-		row := make([]string, len(values))
-		for i, v := range values {
-			row[i] = textOf(v)
-		}
-		all = append(all, row)
+		all = append(all, textsOf(values))
 		return nil
 	})
 	return all, err
+}
+
+func textsOf(values []any) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = textOf(v)
+	}
+	return texts
 }
 
 // text reads one value as text; "" if there is none.
@@ -212,6 +216,60 @@ func (d *database) text(ctx context.Context, text string, args ...any) (string, 
 		return "", err
 	}
 	return rows[0][0], nil
+}
+
+// number reads one whole number.
+func (d *database) number(ctx context.Context, text string) (int64, error) {
+	n, err := d.text(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(n, 10, 64)
+}
+
+// where returns a condition as the part of a statement; "" if there is none.
+func where(condition string) string {
+	if condition == "" {
+		return ""
+	}
+	return " WHERE " + condition
+}
+
+// lookup is one statement that looks up several rows of a database.
+type lookup struct {
+	d     *database
+	parts []string
+	args  []any
+}
+
+// bind adds a value of a column, and returns what stands for it.
+func (l *lookup) bind(c *column, value any) string {
+	l.args = append(l.args, value)
+	text := l.d.kind.placeholder(len(l.args))
+	if l.d.kind == postgres {
+		text = "CAST(" + text + " AS " + c.declared + ")"
+	}
+	return text
+}
+
+// add looks up what the n-th row has in a list of expressions. The table has the alias k.
+func (l *lookup) add(n int, list, table string, conditions []string) {
+	l.parts = append(l.parts, fmt.Sprintf("SELECT %d, %s FROM %s AS k WHERE %s", n, list, l.d.kind.quote(table),
+		strings.Join(conditions, " AND ")))
+}
+
+// each calls fn for all that was found.
+func (l *lookup) each(ctx context.Context, fn func(n int, values []any) error) error {
+	if len(l.parts) == 0 {
+		return nil
+	}
+	return l.d.each(ctx, strings.Join(l.parts, " UNION ALL "), l.args, func(values []any) error {
+		n, err := strconv.Atoi(textOf(values[0]))
+		if err != nil {
+			return err
+		}
+		return fn(n, values[1:])
+	})
 }
 
 // cell takes a value from the driver without copying it.
@@ -230,7 +288,7 @@ func (c *cell) Scan(v any) error {
 func (d *database) spelled(from *relation, columns []string, alias string) string {
 	var parts []string
 	for _, name := range columns {
-		parts = append(parts, d.digits(from.column(name), alias))
+		parts = append(parts, d.digits(from.column(name), alias+"."+d.kind.quote(name)))
 	}
 	if d.kind == mysql {
 		return "CONCAT(" + strings.Join(parts, ", ',', ") + ")"
@@ -238,8 +296,8 @@ func (d *database) spelled(from *relation, columns []string, alias string) strin
 	return strings.Join(parts, " || ',' || ")
 }
 
-func (d *database) digits(c *column, alias string) string {
-	name := alias + "." + d.kind.quote(c.name)
+// digits is spelled for what a column holds.
+func (d *database) digits(c *column, name string) string {
 	switch {
 	case c.class == classNumber && d.kind == postgres:
 		return name + "::text"
@@ -300,11 +358,7 @@ func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, err
 	if d.kind == postgres {
 		expression += "::text"
 	}
-	text := "SELECT " + expression + " FROM " + d.kind.quote(s.Table) + " AS s"
-	if kept != "" {
-		text += " WHERE " + kept
-	}
-	value, err := d.text(ctx, text)
+	value, err := d.text(ctx, "SELECT "+expression+" FROM "+d.kind.quote(s.Table)+" AS s"+where(kept))
 	n := new(big.Rat)
 	if err != nil || value == "" { // there are no rows
 		return n, err
@@ -435,6 +489,13 @@ func (r *relation) column(name string) *column {
 		}
 	}
 	return nil
+}
+
+// mentions reports whether a unique index with an expression or a condition may depend on a column.
+func (r *relation) mentions(column string) bool {
+	return slices.ContainsFunc(r.opaque, func(text string) bool {
+		return text == "*" || strings.Contains(strings.ToLower(text), strings.ToLower(column))
+	})
 }
 
 // holdsKeys reports whether a column is of a type that keys have.
