@@ -84,7 +84,8 @@ type trail struct {
 	all, before, stay int64
 }
 
-// newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not changed.
+// newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not
+// changed.
 func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error) {
 	if child == nil || parent == nil || !parent.moves || child.to.column(w.Column) == nil {
 		return nil, nil
@@ -111,7 +112,7 @@ func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error
 	return t, nil
 }
 
-// rows counts the rows that have a number in the watched column, or those whose number is a key of the parent.
+// rows counts the rows that have a number in the watched column, or a key of the parent.
 func (t *trail) rows(ctx context.Context, s *side, keys bool) (int64, error) {
 	k := s.d.kind
 	number := "c." + k.quote(t.watched.Column)

@@ -637,12 +637,13 @@ const (
 
 var sqliteCatalog = catalogQueries{
 	// 1 is a hidden column of a virtual table, 2 and 3 are computed.
-	columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` + sqliteTables +
-		`pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
+	columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` +
+		sqliteTables + `pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
 	primary: `SELECT m.name, x.name` + sqliteTables +
 		`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
 	unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
-		`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain + ` ORDER BY m.name, l.name, x.seqno`,
+		`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain +
+		` ORDER BY m.name, l.name, x.seqno`,
 	opaque: `SELECT m.name, i.sql` + sqliteUnique +
 		`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
 	// The name of the parent may be in other letters.
@@ -714,6 +715,26 @@ var postgresCatalog = catalogQueries{
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
 		JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
 		WHERE f.contype = 'f' AND` + postgresHere + `ORDER BY c.relname, f.conname, k.at`,
+}
+
+// sequence returns the sequence that gives a column of PostgreSQL or MariaDB its default, or "".
+func (d *database) sequence(ctx context.Context, table, column string) (string, error) {
+	if d.kind == postgres {
+		return d.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
+				FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+				JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+					AND d.refclassid = 'pg_class'::regclass
+				JOIN pg_sequence s ON s.seqrelid = d.refobjid
+				WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
+			pg_get_serial_sequence($1::text, $2::text))`, d.kind.quote(table), column)
+	}
+	def, err := d.text(ctx, "SELECT column_default FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", table, column)
+	name, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
+	if !ok {
+		name = ""
+	}
+	return name, err
 }
 
 // things reads what the database has besides rows, in its own words.

@@ -178,12 +178,9 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		if err != nil || !ok {
 			return err
 		}
-		var now [][]byte
-		if err := json.Unmarshal([]byte(text), &now); err != nil {
-			return err
-		}
-		for i, name := range r.columns {
-			changes[e.at[name]] = e.stored(e.at[name], unpacked(now[i]))
+		for i, now := range restored([]byte(text)) {
+			at := e.at[r.columns[i]]
+			changes[at] = e.stored(at, now)
 		}
 		return nil
 	}

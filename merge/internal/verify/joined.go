@@ -540,26 +540,20 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 // move notes what children of the row hold in the target.
 func (n *joiner) move(row *joinedRow, to heldRow) error {
 	for _, targets := range n.targets {
-		n.buffer = n.buffer[:0]
-		now := make([][]byte, len(targets))
-		complete := true
-		for i, name := range targets {
+		lacks := func(name string) bool {
 			at, has := n.at[name]
-			if !has || row.before[at] == nil {
-				complete = false
-				break
-			}
-			n.buffer = form{class: n.columns[at].class, digits: -1}.append(n.buffer, row.before[at])
-			now[i] = packed(to.values[at])
+			return !has || row.before[at] == nil
 		}
-		if !complete {
+		if slices.ContainsFunc(targets, lacks) {
 			continue
 		}
-		text, err := json.Marshal(now)
-		if err != nil {
-			return err
+		var before, now []byte
+		for _, name := range targets {
+			at := n.at[name]
+			before = form{class: n.columns[at].class, digits: -1}.append(before, row.before[at])
+			now = exactForm.append(now, to.values[at])
 		}
-		if err := n.moved.set(moveKey(row.server, targets, n.buffer), string(text)); err != nil {
+		if err := n.moved.set(moveKey(row.server, targets, before), string(now)); err != nil {
 			return err
 		}
 	}

@@ -46,13 +46,14 @@ func listedOffsets(ctx context.Context, j *job) error {
 	})
 }
 
-// listedCopies compares how many rows of a table were read. Tables of PostgreSQL that inherit from another one
-// are read with it here, and the merge has copied them by themselves.
+// listedCopies compares how many rows of a table were read. Tables of PostgreSQL that inherit from another
+// one are read with it here, and the merge has copied them by themselves.
 func listedCopies(ctx context.Context, j *job) error {
 	t := j.v.target
 	if t.kind == postgres {
-		heirs, err := t.number(ctx, "SELECT COUNT(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE "+
-			"c.relkind = 'r' AND c.oid = to_regclass('"+strings.ReplaceAll(t.kind.quote(j.name), "'", "''")+"')")
+		heirs, err := t.number(ctx, "SELECT COUNT(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent "+
+			"WHERE c.relkind = 'r' AND c.oid = to_regclass('"+strings.ReplaceAll(t.kind.quote(j.name), "'", "''")+
+			"')")
 		if err != nil || heirs > 0 {
 			return err
 		}

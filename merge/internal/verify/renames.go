@@ -91,8 +91,9 @@ func eachRename(ctx context.Context, j *job, rest string, args []any, fn func(re
 	if j.v.keyless {
 		newKey = "''"
 	}
-	return t.each(ctx, "SELECT server, row_key, old_name, new_name, "+newKey+" FROM "+t.kind.quote(listOfRenames)+
-		" WHERE tbl = "+t.kind.placeholder(1)+rest, append([]any{j.name}, args...), func(values []any) error {
+	text := "SELECT server, row_key, old_name, new_name, " + newKey + " FROM " + t.kind.quote(listOfRenames) +
+		" WHERE tbl = " + t.kind.placeholder(1) + rest
+	return t.each(ctx, text, append([]any{j.name}, args...), func(values []any) error {
 		row := textsOf(values)
 		return fn(renamed{number: row[0], server: j.v.position(row[0]), key: row[1], old: row[2], now: row[3],
 			newKey: row[4]})
@@ -194,14 +195,14 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 		for _, unique := range nameKeys(j) {
 			var on []string
 			for at, name := range unique.columns {
-				value := ""
-				if name == r.Column {
-					value = l.bind(j.to.column(name), n.old)
-				} else {
-					value = "(SELECT r." + t.kind.quote(name) + " FROM " + t.kind.quote(j.name) + " AS r WHERE r." + quoted +
-						" = " + l.bind(primary, key) + ")"
+				column, value, end := j.to.column(name), any(n.old), ""
+				held := unique.term(t.kind, at, "k.") + " = "
+				if name != r.Column {
+					held += "(SELECT r." + t.kind.quote(name) + " FROM " + t.kind.quote(j.name) + " AS r WHERE r." +
+						quoted + " = "
+					column, value, end = primary, key, ")"
 				}
-				on = append(on, unique.term(t.kind, at, "k.")+" = "+value)
+				on = append(on, held+l.bind(column, value)+end)
 			}
 			l.add(i, list(other), j.name, on)
 		}

@@ -174,8 +174,8 @@ func awaitTarget(j *job, done <-chan struct{}) {
 	}
 }
 
-// rowsWanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell where
-// each comes from.
+// rowsWanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell
+// where each comes from.
 func rowsWanted(ctx context.Context, j *job) (want []*tally, attributed bool, err error) {
 	attributed = j.counted()
 	for _, side := range j.sides {
@@ -259,7 +259,8 @@ func settleRows(j *job, want, got []*tally, attributed bool) {
 		for i, s := range j.sides {
 			line(s.d.Name, want[i], got[i])
 			if len(s.extra) > 0 {
-				j.v.compare("checksum", j.name, s.d.Name, fmt.Sprintf("%d columns that not every server has", len(s.extra)),
+				j.v.compare("checksum", j.name, s.d.Name,
+					fmt.Sprintf("%d columns that not every server has", len(s.extra)),
 					want[i].extra.String(), got[i].extra.String())
 			}
 		}

@@ -184,7 +184,8 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 	case from == "":
 		return "", ""
 	case len(r.natural) > 0:
-		return "CASE WHEN " + key + " IS NOT NULL" + there + " THEN 1 ELSE 0 END", " LEFT JOIN " + from + " ON " + on
+		return "CASE WHEN " + key + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
+			" LEFT JOIN " + from + " ON " + on
 	}
 	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")" + there + " THEN 1 ELSE 0 END", ""
 }

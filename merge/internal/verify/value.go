@@ -199,35 +199,30 @@ func appendFloat(b []byte, v any) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// packed and unpacked keep a value and its type in bytes.
-func packed(v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return nil
-	case int64:
-		return append([]byte{'i'}, textOf(v)...)
-	case []byte:
-		return append([]byte{'b'}, v...)
-	default:
-		return append([]byte{'t'}, textOf(v)...)
-	}
-}
+// exactForm is the form in which values are kept until somebody asks for them.
+var exactForm = form{digits: -1, exact: true}
 
-func unpacked(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	switch text := string(b[1:]); b[0] {
-	case 'i':
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n
+// restored returns the values that exactForm has appended.
+func restored(b []byte) (values []any) {
+	for len(b) > 0 {
+		if b[0] == 0 {
+			values, b = append(values, nil), b[1:]
+			continue
 		}
-		return text
-	case 'b':
-		return b[1:]
-	default:
-		return text
+		end := 5 + binary.BigEndian.Uint32(b[1:])
+		var v any = string(b[5:end])
+		switch b[0] {
+		case 'i':
+			v, _ = strconv.ParseInt(string(b[5:end]), 10, 64)
+		case 'f':
+			n, _ := strconv.ParseUint(string(b[5:end]), 16, 64)
+			v = math.Float64frombits(n)
+		case 'b':
+			v = slices.Clone(b[5:end])
+		}
+		values, b = append(values, v), b[end:]
 	}
+	return values
 }
 
 // instant returns a time in UTC. What is no time of the calendar, such as infinity, stays as it is.

@@ -322,7 +322,8 @@ func (j *job) owner(key any) int {
 	switch {
 	case id >= j.v.plan.Counted:
 		number := id >> j.v.plan.Shift & j.v.plan.Mask
-		return slices.IndexFunc(j.v.plan.Servers, func(s Server) bool { return slices.Contains(s.Numbers, number) })
+		return slices.IndexFunc(j.v.plan.Servers,
+			func(s Server) bool { return slices.Contains(s.Numbers, number) })
 	case j.moves && id >= 0:
 		for _, s := range j.sides {
 			if id <= s.upper {
@@ -747,8 +748,8 @@ func (s *side) refers(r reference, alias string) string {
 }
 
 // parents returns what finds the parents of a row among those that are copied: what to select from, with an
-// alias, the condition, and what is NULL if there is none. Parents are known by the values that the plan gives
-// to both, because the target holds those. All is "" if a column is not there.
+// alias, the condition, and what is NULL if there is none. Parents are known by the values that the plan
+// gives to both, because the target holds those. All is "" if a column is not there.
 func (s *side) parents(r reference, alias string, value func(name string) (string, *column), show []string,
 	above ...string) (from, on, key string) {
 	k, table, parent := s.d.kind, s.d.tables[r.parent], s.beside(r.parent)
@@ -815,9 +816,9 @@ func (s *side) fill(expression string) string {
 }
 
 // compared returns the condition that a parent has in its key x what a row has in its reference y. Only
-// PostgreSQL minds the types. Those of values that the plan sets may be others than those of their columns, and
-// a number is the same in every type that holds it. Where the target may compare values in another way than a
-// source, the same bytes are equal for both, and the target is asked for the others.
+// PostgreSQL minds the types. Those of values that the plan sets may be others than those of their columns,
+// and a number is the same in every type that holds it. Where the target may compare values in another way
+// than a source, the same bytes are equal for both, and the target is asked for the others.
 func (s *side) compared(r reference, i int, key string, x *column, value string, y *column, set bool) string {
 	text, cast := key+" = "+value, ""
 	number := func(c *column) bool {
@@ -852,8 +853,8 @@ func (s *side) span(ctx context.Context) (least, greatest int64, err error) {
 		rest += " AND " + kept
 	}
 	for from := int64(0); ; from = least + 1 {
-		rows, err := s.d.texts(ctx, fmt.Sprintf("SELECT MIN(%s), MAX(%s) FROM %s AS s WHERE %s >= %d AND ", key, key,
-			s.d.kind.quote(s.name), key, from)+rest)
+		rows, err := s.d.texts(ctx, fmt.Sprintf("SELECT MIN(%s), MAX(%s) FROM %s AS s WHERE %s >= %d AND %s",
+			key, key, s.d.kind.quote(s.name), key, from, rest))
 		if err != nil || rows[0][0] == "" {
 			return -1, -1, err
 		}

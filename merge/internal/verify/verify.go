@@ -137,70 +137,39 @@ func duplicates(ctx context.Context, j *job) error {
 }
 
 // counters checks that sequences count on behind the greatest key, whether they belong to a column or only
-// give it its default. Where there is none, the database looks at the keys itself.
+// give it its default. Where there is none, the database looks at the keys itself. Numbers that a session of
+// MariaDB keeps for itself count as given out.
 func counters(ctx context.Context, j *job) error {
-	v := j.v
+	const good = "behind the greatest key"
+	t := j.v.target
 	for _, c := range j.to.columns {
-		if c.class != classNumber {
+		if c.class != classNumber || t.kind == sqlite || t.tidb {
 			continue
 		}
-		var behind string
-		var err error
-		switch v.target.kind {
-		case postgres:
-			behind, err = v.postgresCounter(ctx, j, c.name)
-		case mysql:
-			behind, err = v.mysqlCounter(ctx, j, c.name)
-		}
+		from, err := t.sequence(ctx, j.name, c.name)
 		if err != nil {
 			return err
 		}
-		if behind != "" {
-			v.compare("counter", j.name, "", c.name, behindGreatest, behind)
+		if from == "" {
+			continue
 		}
+		increment, shown, end := "increment", "next_not_cached_value", "maximum_value + 1"
+		next := shown
+		if t.kind == postgres {
+			increment, shown, end = "seqincrement", "last_value", "seqmax"
+			next = "last_value + CASE WHEN NOT is_called THEN 0 WHEN seqincrement > 0 THEN 1 ELSE -1 END"
+			from += ", pg_sequence WHERE seqrelid = '" + strings.ReplaceAll(from, "'", "''") + "'::regclass"
+		}
+		of := t.kind.quote(c.name) + ") FROM " + t.kind.quote(j.name)
+		stands, err := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+of+
+			"), 0) OR "+increment+" < 0 AND "+next+" < COALESCE((SELECT MIN("+of+"), "+end+") THEN '"+good+
+			"' ELSE CONCAT('at ', "+shown+") END FROM "+from)
+		if err != nil {
+			return err
+		}
+		j.v.compare("counter", j.name, "", c.name, good, stands)
 	}
 	return nil
-}
-
-const behindGreatest = "behind the greatest key"
-
-// postgresCounter says where the sequence of a column stands, or "" if it has none.
-func (v *verifier) postgresCounter(ctx context.Context, j *job, column string) (string, error) {
-	k := v.target.kind
-	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
-			FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
-			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
-				AND d.refclassid = 'pg_class'::regclass
-			JOIN pg_sequence s ON s.seqrelid = d.refobjid
-			WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
-		pg_get_serial_sequence($1::text, $2::text))`, k.quote(j.name), column)
-	if err != nil || sequence == "" {
-		return "", err
-	}
-	return v.target.text(
-		ctx,
-		"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
-			"(SELECT COALESCE(MAX("+k.quote(column)+"), 0) FROM "+k.quote(j.name)+") "+
-			"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
-			"(SELECT COALESCE(MIN("+k.quote(column)+"), seqmax) FROM "+k.quote(j.name)+") "+
-			"THEN '"+behindGreatest+"' ELSE 'at ' || last_value END FROM "+sequence+
-			", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
-	)
-}
-
-// mysqlCounter is postgresCounter for MariaDB. Numbers that a session keeps for itself count as given out.
-func (v *verifier) mysqlCounter(ctx context.Context, j *job, column string) (string, error) {
-	def, err := v.target.text(ctx, "SELECT COALESCE(MAX(column_default), '') FROM information_schema.columns "+
-		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", j.name, column)
-	sequence, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
-	if err != nil || !ok || v.target.tidb {
-		return "", err
-	}
-	of := v.target.kind.quote(column) + ") FROM " + v.target.kind.quote(j.name)
-	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND "+
-		"next_not_cached_value > COALESCE((SELECT MAX("+of+"), 0) OR increment < 0 AND "+
-		"next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
-		"THEN '"+behindGreatest+"' ELSE CONCAT('at ', next_not_cached_value) END FROM "+sequence)
 }
 
 // sum compares a sum over all sources with that of the target.
@@ -298,19 +267,16 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		return nil
 	}
 	before, after := map[thing]string{}, map[thing]string{}
-	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
-		func(values []any) error {
-			t, text := thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}, textOf(values[3])
-			if kind, copied := strings.CutPrefix(t.kind, afterCopying); copied {
-				t.kind = kind
-				after[t] = text
-			} else {
-				before[t] = text
-			}
-			return nil
-		})
+	stored, err := v.target.texts(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog)
 	if err != nil {
 		return err
+	}
+	for _, row := range stored {
+		if kind, copied := strings.CutPrefix(row[0], afterCopying); copied {
+			after[thing{kind, row[1], row[2]}] = row[3]
+		} else {
+			before[thing{kind, row[1], row[2]}] = row[3]
+		}
 	}
 	now, err := v.target.things(ctx)
 	if err != nil {
