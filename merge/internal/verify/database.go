@@ -242,14 +242,46 @@ type lookup struct {
 	args  []any
 }
 
-// bind adds a value of a column, and returns what stands for it.
-func (l *lookup) bind(c *column, value any) string {
-	l.args = append(l.args, value)
-	text := l.d.kind.placeholder(len(l.args))
-	if l.d.kind == postgres {
-		text = "CAST(" + text + " AS " + c.declared + ")"
+// equal returns the condition that a column, which a key may compare in its own way, has a value, as the
+// database compares it. A value that the database cannot have would be an error.
+func (l *lookup) equal(side string, c *column, value any) string {
+	const never = "1 = 0"
+	text, k := textOf(value), l.d.kind
+	_, binary := value.([]byte)
+	declared, _, _ := strings.Cut(c.declared, "(")
+	whole := c.class == classNumber && strings.Contains(declared, "int")
+	n, noNumber := strconv.ParseInt(plainNumber(text), 10, 64)
+	digits, noDigits := hex.DecodeString(strings.NewReplacer("-", "", "{", "", "}", "").Replace(text))
+	switch {
+	case value == nil, c.class == classUUID && k != sqlite && (noDigits != nil || len(digits) != 16),
+		k == postgres && (whole && noNumber != nil || c.class == classText && strings.Contains(text, "\x00")):
+		return never
+	case c.class == classNumber && noNumber == nil && declared == "boolean" && k == postgres:
+		value = n != 0
+	case c.class == classNumber && noNumber == nil:
+		value = n
+	case c.class == classBytes:
+		value = []byte(text)
+	case binary, c.class == classText && k == postgres:
+		value = text
 	}
-	return text
+	l.args = append(l.args, value)
+	mark := k.placeholder(len(l.args))
+	if k != postgres {
+		return side + " = " + mark
+	}
+	cast := c.declared
+	switch { // a cast to a type with a length would cut the value
+	case whole:
+		cast = "bigint"
+	case declared == "character":
+		cast = "bpchar"
+	case declared == "character varying":
+		cast = "text"
+	case c.class == classText && declared != "text" && declared != "citext": // it may refuse what is no label
+		side, cast = side+"::text", "text"
+	}
+	return side + " = CAST(" + mark + " AS " + cast + ")"
 }
 
 // add looks up what the n-th row has in a list of expressions. The table has the alias k.
@@ -311,44 +343,6 @@ func (d *database) digits(c *column, name string) string {
 		return "HEX(" + name + ")"
 	}
 	return "HEX(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4))"
-}
-
-// asked returns a value as the database takes it for a column, and whether it can have it at all.
-func (d *database) asked(c *column, value any) (any, bool) {
-	text := textOf(value)
-	switch {
-	case c.class == classUUID && d.kind != sqlite:
-		plain := strings.NewReplacer("-", "", "{", "", "}", "").Replace(text)
-		b, err := hex.DecodeString(plain)
-		return text, err == nil && len(b) == 16
-	case c.class == classBytes:
-		return []byte(text), true
-	case c.class == classText && d.kind == postgres && strings.Contains(text, "\x00"):
-		return nil, false
-	}
-	return value, true
-}
-
-// is returns the condition that a column has a bound value, as the database compares it. A cast to a type
-// with a length would cut the value.
-func (d *database) is(alias string, c *column, value string) string {
-	name := alias + "." + d.kind.quote(c.name)
-	if d.kind != postgres {
-		return name + " = " + value
-	}
-	declared, _, _ := strings.Cut(c.declared, "(")
-	switch declared {
-	case "uuid", "bytea", "citext", "smallint", "integer", "bigint":
-		if c.class == classNumber {
-			declared = "bigint"
-		}
-		return name + " = CAST(" + value + " AS " + declared + ")"
-	case "character":
-		return name + " = CAST(" + value + " AS bpchar)"
-	case "text", "character varying":
-		return name + " = CAST(" + value + " AS text)"
-	}
-	return name + "::text = CAST(" + value + " AS text)"
 }
 
 func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {

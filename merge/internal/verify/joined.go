@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -275,9 +274,8 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 		}
 		var on []string
 		for part, name := range n.by.columns {
-			c := n.columns[n.at[name]]
-			on = append(on, n.by.term(t.kind, part, "k.")+" = "+
-				l.bind(c, bindable(t.kind, c, row.values[n.at[name]])))
+			at := n.at[name]
+			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[at], row.values[at]))
 		}
 		l.add(i, strings.Join(list, ", "), n.name, on)
 	}
@@ -442,22 +440,6 @@ func (n *joiner) hash(values []any) sum {
 		}
 	}
 	return sumOf(n.buffer)
-}
-
-// bindable returns a value as a driver binds it for a column.
-func bindable(k kind, c *column, v any) any {
-	if c.class == classNumber {
-		if n, err := strconv.ParseInt(plainNumber(textOf(v)), 10, 64); err == nil {
-			if c.declared == "boolean" && k == postgres {
-				return n != 0
-			}
-			return n
-		}
-	}
-	if b, ok := v.([]byte); ok && c.class != classBytes {
-		return string(b)
-	}
-	return v
 }
 
 // held describes a row of the target. Its id is its primary key or, without one, what is in it.

@@ -186,23 +186,19 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 	const own, other = 0, 1
 	l := lookup{d: t}
 	for i, n := range batch {
-		key := ownKey(j, n)
-		if t.kind == postgres {
-			key = typed(key, primary)
-		}
 		// The key of the row itself, and what it has in the column by which one is preferred.
-		l.add(i, list(own), j.name, []string{"k." + quoted + " = " + l.bind(primary, key)})
+		key := ownKey(j, n)
+		l.add(i, list(own), j.name, []string{l.equal("k."+quoted, primary, key)})
 		for _, unique := range nameKeys(j) {
 			var on []string
 			for at, name := range unique.columns {
-				column, value, end := j.to.column(name), any(n.old), ""
-				held := unique.term(t.kind, at, "k.") + " = "
-				if name != r.Column {
-					held += "(SELECT r." + t.kind.quote(name) + " FROM " + t.kind.quote(j.name) + " AS r WHERE r." +
-						quoted + " = "
-					column, value, end = primary, key, ")"
+				held := unique.term(t.kind, at, "k.")
+				if name == r.Column {
+					on = append(on, l.equal(held, j.to.column(name), n.old))
+				} else {
+					on = append(on, held+" = (SELECT r."+t.kind.quote(name)+" FROM "+t.kind.quote(j.name)+
+						" AS r WHERE "+l.equal("r."+quoted, primary, key)+")")
 				}
-				on = append(on, held+l.bind(column, value)+end)
 			}
 			l.add(i, list(other), j.name, on)
 		}
@@ -232,19 +228,6 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 		}
 	}
 	return wrong, example, err
-}
-
-// typed returns a key as PostgreSQL takes it for a column, or nil if no row can have it, because the list may
-// be wrong.
-func typed(key any, c *column) any {
-	n, whole := key.(int64)
-	switch {
-	case whole && c.class != classNumber:
-		return strconv.FormatInt(n, 10)
-	case !whole && c.class == classNumber && !number.MatchString("-"+textOf(key)):
-		return nil
-	}
-	return key
 }
 
 // nameKeys returns the unique keys that the name is part of; without one, the name alone is it.

@@ -158,24 +158,13 @@ func (v *verifier) leaveOutComputed() {
 
 // holds tells which of some values of a reference a row of the target has, as the target compares them.
 func (v *verifier) holds(ctx context.Context, r reference, asked [][]any) ([]bool, error) {
-	held, parent := make([]bool, len(asked)), v.target.tables[r.parent]
-	l := lookup{d: v.target}
+	held, l, parent := make([]bool, len(asked)), lookup{d: v.target}, v.target.tables[r.parent]
 	for n, values := range asked {
 		var on []string
-		var bound []any
-		for i, value := range values {
-			c := parent.column(r.targets[i])
-			value, possible := v.target.asked(c, value)
-			if !possible {
-				break
-			}
-			bound = append(bound, value)
-			on = append(on, v.target.is("k", c, v.target.kind.placeholder(len(l.args)+len(bound))))
+		for i, name := range r.targets {
+			on = append(on, l.equal("k."+v.target.kind.quote(name), parent.column(name), values[i]))
 		}
-		if len(on) == len(values) {
-			l.args = append(l.args, bound...)
-			l.add(n, "1", r.parent, on)
-		}
+		l.add(n, "1", r.parent, on)
 	}
 	return held, l.each(ctx, func(n int, _ []any) error {
 		held[n] = true
@@ -630,9 +619,9 @@ func (s *side) findFar(ctx context.Context, r reference, f *far) error {
 	if s.plan.Where != "" {
 		where += " AND (" + s.plan.Where + ")"
 	}
-	var columns []*column
+	columns := []string{s.d.spelled(s.table, r.columns, "s")}
 	for _, name := range r.columns {
-		columns = append(columns, s.table.column(name))
+		columns = append(columns, s.d.expression("s", s.table.column(name)))
 	}
 	var list, texts []string
 	var asked [][]any
@@ -653,14 +642,19 @@ func (s *side) findFar(ctx context.Context, r reference, f *far) error {
 		return nil
 	}
 	many := false
-	err := s.d.each(ctx, "SELECT DISTINCT "+s.d.spelled(s.table, r.columns, "s")+" FROM "+
-		s.d.kind.quote(s.name)+" AS s WHERE "+where, nil, func(row []any) error {
-		text := textOf(row[0])
-		values := unspelled(columns, text)
-		if many = many || len(list) > farMost; many || values == nil {
+	err := s.d.each(ctx, "SELECT DISTINCT "+strings.Join(columns, ", ")+" FROM "+s.d.kind.quote(s.name)+
+		" AS s WHERE "+where, nil, func(values []any) error {
+		if many = many || len(list) > farMost; many {
 			return nil
 		}
-		if texts, asked = append(texts, text), append(asked, values); len(asked) < farBatch {
+		for i, name := range r.columns {
+			_, err := strconv.ParseInt(textOf(values[1+i]), 10, 64)
+			if err != nil && s.table.column(name).class == classNumber {
+				return nil // no key is such a number
+			}
+		}
+		texts, asked = append(texts, textOf(values[0])), append(asked, owned(values[1:]))
+		if len(asked) < farBatch {
 			return nil
 		}
 		return flush()
@@ -938,32 +932,6 @@ func findOffsets(ctx context.Context, j *job) error {
 func sameColumns(a, b []string) bool {
 	return len(a) == len(b) &&
 		!slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
-}
-
-// unspelled returns the values of columns out of the text of [database.spelled]. It returns nil if a number
-// is none that a key has.
-func unspelled(columns []*column, text string) []any {
-	var values []any
-	for i, part := range strings.Split(text, ",") {
-		if columns[i].class == classNumber {
-			n, err := strconv.ParseInt(part, 10, 64)
-			if err != nil {
-				return nil
-			}
-			values = append(values, n)
-			continue
-		}
-		b, err := hex.DecodeString(part)
-		switch {
-		case err != nil:
-			return nil
-		case columns[i].class == classBytes:
-			values = append(values, b)
-		default:
-			values = append(values, string(b))
-		}
-	}
-	return values
 }
 
 // keyText returns a primary key as the lists of the merge name it, by the columns of the target: the number
