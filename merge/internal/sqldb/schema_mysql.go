@@ -39,9 +39,8 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
 			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
 		reading{`SELECT table_name, column_name, generation_expression FROM information_schema.columns
-			WHERE table_schema = DATABASE() AND generation_expression <> ''`, func(t *Table, row []string) error {
-			return compute(t, []string{row[0], row[1], mysqlExpression(row[2])})
-		}},
+			WHERE table_schema = DATABASE() AND generation_expression <> ''`,
+			func(t *Table, row []string) { compute(t, []string{row[0], row[1], mysqlExpression(row[2])}) }},
 		reading{`SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
 			FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
 			AND referenced_table_schema = DATABASE()
@@ -50,13 +49,11 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger},
 		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t
 			JOIN information_schema.engines e ON e.engine = t.engine
-			WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'`, func(t *Table, row []string) error {
-			t.Engine = row[1]
-			return nil
-		}})
+			WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'`,
+			func(t *Table, row []string) { t.Engine = row[1] }})
 }
 
-func mysqlColumn(t *Table, row []string) error {
+func mysqlColumn(t *Table, row []string) {
 	extra := strings.ToUpper(row[6])
 	c := &Column{
 		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3],
@@ -85,22 +82,20 @@ func mysqlColumn(t *Table, row []string) error {
 		c.sequence = "`" + def
 	}
 	t.Columns = append(t.Columns, c)
-	return nil
 }
 
-func mysqlKeyPart(t *Table, row []string) error {
+func mysqlKeyPart(t *Table, row []string) {
 	part := KeyPart{Column: row[2]}
 	switch {
 	case row[1] == "PRIMARY":
 		t.Primary = append(t.Primary, row[2])
-		return nil
+		return
 	case row[2] == "" && row[4] != "":
 		part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
 	case row[3] != "0": // the key covers a prefix of the column
 		part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
 	}
 	addPart(t, UniqueKey{Name: row[1]}, part)
-	return nil
 }
 
 // mysqlExpression returns an expression as it was before the catalog escaped its quotes.

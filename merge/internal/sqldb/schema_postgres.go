@@ -25,9 +25,8 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		// Tables from which others inherit. A partitioned table has rows only in its partitions.
 		reading{`SELECT c.relname, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid),
 			row_security_active(c.oid) FROM pg_class c WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p')`,
-			func(t *Table, row []string) error {
+			func(t *Table, row []string) {
 				t.Heirs, t.Hidden = row[1] == "1" && !t.partitioned, row[2] == "1"
-				return nil
 			}},
 		// What a collation does stands in other columns in other versions.
 		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
@@ -53,10 +52,8 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			JOIN pg_class c ON c.oid = a.attrelid JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE c.relnamespace = {here} AND a.attgenerated <> ''`, compute},
 		reading{`SELECT c.relname, o.conname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
-			WHERE o.contype = 'x' AND c.relnamespace = {here} ORDER BY 1, 2`, func(t *Table, row []string) error {
-			t.Exclusions = append(t.Exclusions, row[1])
-			return nil
-		}},
+			WHERE o.contype = 'x' AND c.relnamespace = {here} ORDER BY 1, 2`,
+			func(t *Table, row []string) { t.Exclusions = append(t.Exclusions, row[1]) }},
 		reading{`SELECT c.relname, o.conname, a.attname, p.relname, b.attname FROM pg_constraint o
 			JOIN pg_class c ON c.oid = o.conrelid JOIN pg_class p ON p.oid = o.confrelid
 			CROSS JOIN LATERAL generate_subscripts(o.conkey, 1) AS k(n)
@@ -77,11 +74,8 @@ func here(text string) string {
 	return strings.ReplaceAll(text, "{here}", "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())")
 }
 
-func postgresColumn(t *Table, row []string) error {
-	mod, err := strconv.Atoi(row[9])
-	if err != nil {
-		return err
-	}
+func postgresColumn(t *Table, row []string) {
+	mod, _ := strconv.Atoi(row[9]) // -1 without a limit
 	c := &Column{
 		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
 		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
@@ -96,20 +90,18 @@ func postgresColumn(t *Table, row []string) error {
 		c.precision = mod
 	}
 	t.Columns = append(t.Columns, c)
-	return nil
 }
 
-func postgresKeyPart(t *Table, row []string) error {
+func postgresKeyPart(t *Table, row []string) {
 	if row[2] == "1" {
 		t.Primary = append(t.Primary, row[3])
-		return nil
+		return
 	}
 	part := KeyPart{Column: row[3]}
 	if part.Column == "" {
 		part.Expression = row[4]
 	}
 	addPart(t, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"}, part)
-	return nil
 }
 
 func postgresObjects(ctx context.Context, d *DB) error {
