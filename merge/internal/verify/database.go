@@ -65,10 +65,7 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 		return nil, errors.New("it cannot be reached any more")
 	}
 	var version string
-	switch {
-	case d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil:
-		d.kind = sqlite
-	default:
+	if d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) != nil {
 		if err := d.conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
 			return nil, err
 		}
@@ -77,11 +74,7 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 		}
 	}
 	d.tidb = strings.Contains(version, "TiDB")
-	for _, setting := range d.kind.session() {
-		// TiDB has no sessions that only read. It can be the target only, and nothing here writes.
-		if setting == mysqlReadOnly && d.tidb {
-			continue
-		}
+	for _, setting := range d.session() {
 		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
 			return nil, err
 		}
@@ -90,20 +83,17 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 	return d, err
 }
 
-// mysqlMode makes MariaDB forget what a subquery returned: it takes texts for one that the subquery tells
-// apart.
-const mysqlMode = "SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"
-
-const mysqlReadOnly = "SET SESSION TRANSACTION READ ONLY"
-
 // session returns the settings by which values are read as they are, and nothing can be written.
-func (k kind) session() []string {
-	switch k {
+func (d *database) session() []string {
+	switch d.kind {
 	case mysql:
-		return []string{
-			"SET SESSION time_zone = '+00:00'", mysqlMode,
-			mysqlReadOnly,
+		// MariaDB would take one answer of a subquery for another text that the subquery tells apart.
+		all := []string{"SET SESSION time_zone = '+00:00'",
+			"SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"}
+		if d.tidb { // which has no sessions that only read. It can be the target only, and nothing here writes.
+			return all
 		}
+		return append(all, "SET SESSION TRANSACTION READ ONLY")
 	case postgres:
 		return []string{
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
@@ -533,25 +523,6 @@ func (r *relation) identifies(columns []string) bool {
 		slices.ContainsFunc(r.unique, func(k uniqueKey) bool { return covers(k.columns) })
 }
 
-// catalog reads the tables of the database.
-func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
-	queries := map[kind]catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog, postgres: postgresCatalog}
-	tables, err := d.ask(ctx, queries[d.kind])
-	if err != nil {
-		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
-	}
-	for _, t := range tables {
-		for i := range t.links {
-			l := &t.links[i]
-			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
-				l.targets = parent.primary
-			}
-		}
-		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
-	}
-	return tables, nil
-}
-
 // catalogQueries read a catalog: each has the table in the first column, and the rows of one thing follow
 // each other.
 type catalogQueries struct {
@@ -562,12 +533,11 @@ type catalogQueries struct {
 	links   string // table, constraint, column, parent, parent's column or "" for its primary key
 }
 
-func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relation, error) {
+// catalog reads the tables of the database.
+func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
+	q := map[kind]catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog, postgres: postgresCatalog}[d.kind]
 	tables := map[string]*relation{}
 	rows, err := d.texts(ctx, q.columns)
-	if err != nil {
-		return nil, err
-	}
 	for _, row := range rows {
 		t := tables[row[0]]
 		if t == nil {
@@ -615,7 +585,19 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 			l.targets = append(l.targets, row[4])
 		}
 	})
-	return tables, err
+	if err != nil {
+		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			l := &t.links[i]
+			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
+				l.targets = parent.primary
+			}
+		}
+		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
+	}
+	return tables, nil
 }
 
 // sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know.

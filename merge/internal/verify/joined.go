@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,7 +47,6 @@ type joinedRow struct {
 type heldRow struct {
 	id     sum
 	sum    sum
-	key    string
 	values []any
 }
 
@@ -200,52 +200,38 @@ func (n *joiner) first(row *joinedRow) error {
 // second checks that each row is there or has become a row that comes before it, and notes where
 // references to it have to lead.
 func (n *joiner) second(row *joinedRow) error {
-	var stays []heldRow
-	for _, h := range row.found {
-		o, known, err := n.outcome(h.id)
+	var stays *heldRow
+	var o outcome
+	for i := range row.found {
+		h := &row.found[i]
+		found, known, err := n.outcome(h.id)
 		if err != nil {
 			return err
 		}
-		if !known {
-			continue
-		}
-		own := o.Owner == row.server && h.sum == row.sum
-		if own || n.comesFirst(o, row) {
-			stays = append(stays, h)
+		own := known && found.Owner == row.server && h.sum == row.sum
+		if own || known && stays == nil && n.comesFirst(found, row) {
+			stays, o = h, found
 		}
 		if own {
-			stays = []heldRow{h}
 			break
 		}
 	}
-	if len(stays) == 0 {
-		if n.lost++; n.example == "" {
-			n.example = fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key)
-		}
+	if stays == nil {
+		n.lost++
+		n.example = cmp.Or(n.example, fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key))
 		return nil
 	}
-	o, _, err := n.outcome(stays[0].id)
-	if err != nil {
-		return err
+	became := o.Owner != row.server || o.Key != row.key
+	differs := became && !n.equal(n.silent, row.values, stays.values)
+	if differs {
+		n.differing++
 	}
-	differs := n.differs(row, stays[0])
-	if o.Owner != row.server || o.Key != row.key {
-		if differs {
-			n.differing++
+	if became || o.Twins {
+		if err := n.lists.joined(row, o, differs); err != nil {
+			return err
 		}
-		err = n.lists.joined(row, o, differs)
-	} else if o.Twins {
-		err = n.lists.joined(row, o, false)
 	}
-	if err != nil {
-		return err
-	}
-	return n.move(row, stays[0])
-}
-
-// differs reports whether a row that became another one had other values, of which the plan says nothing.
-func (n *joiner) differs(row *joinedRow, stays heldRow) bool {
-	return !n.equal(n.silent, row.values, stays.values)
+	return n.move(row, stays)
 }
 
 // equal compares two rows in some columns.
@@ -445,17 +431,13 @@ func (n *joiner) hash(values []any) sum {
 // held describes a row of the target. Its id is its primary key or, without one, what is in it.
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
-	var key []any
-	var columns []*column
-	b := []byte(nil)
+	var key []byte
 	for _, name := range n.to.primary {
 		if at, has := n.at[name]; has {
-			key, columns = append(key, h.values[at]), append(columns, n.columns[at])
-			b = n.forms[at].append(b, h.values[at])
+			key = n.forms[at].append(key, h.values[at])
 		}
 	}
-	h.key, h.id = keyText(key, columns, n.v.exact()), sumOf(b)
-	if len(key) == 0 {
+	if h.id = sumOf(key); len(key) == 0 {
 		h.id = h.sum
 	}
 	return h
@@ -520,7 +502,7 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 }
 
 // move notes what children of the row hold in the target.
-func (n *joiner) move(row *joinedRow, to heldRow) error {
+func (n *joiner) move(row *joinedRow, to *heldRow) error {
 	for _, targets := range n.targets {
 		lacks := func(name string) bool {
 			at, has := n.at[name]
