@@ -138,16 +138,14 @@ func (m *summer) refers(r reference, values []any) bool {
 func compareRows(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var got []*tally
-	done := make(chan struct{})
+	stray, done := newTally(len(j.links)), make(chan struct{})
 	go func() {
 		defer close(done)
-		var err error
-		if got, err = rowsHeld(ctx, j); err != nil {
+		if err := sumTarget(ctx, j, stray); err != nil {
 			cancel(err)
 		}
 	}()
-	want, attributed, err := rowsWanted(ctx, j)
+	attributed, err := sumSources(ctx, j)
 	if err != nil {
 		cancel(err)
 	}
@@ -155,7 +153,7 @@ func compareRows(ctx context.Context, j *job) error {
 	if err := context.Cause(ctx); err != nil {
 		return err // the first of the two errors
 	}
-	settleRows(j, want, got, attributed)
+	settleRows(j, stray, attributed)
 	return nil
 }
 
@@ -163,27 +161,25 @@ func compareRows(ctx context.Context, j *job) error {
 func awaitTarget(j *job, done <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for waits := true; waits; {
 		select {
 		case <-done:
-			j.v.progress(j.name, j.v.target.Name, 0)
-			return
+			waits = false
 		case <-tick.C:
-			j.v.progress(j.name, j.v.target.Name, 0)
 		}
+		j.v.progress(j.name, j.v.target.Name, 0)
 	}
 }
 
-// rowsWanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell
+// sumSources sums up, by source, what the target has to hold, and reports whether the keys of the rows tell
 // where each comes from.
-func rowsWanted(ctx context.Context, j *job) (want []*tally, attributed bool, err error) {
+func sumSources(ctx context.Context, j *job) (attributed bool, err error) {
 	attributed = j.counted()
-	for _, side := range j.sides {
-		t := newTally(len(j.links))
-		want = append(want, t)
-		s := newStream(side, slices.Concat(j.columns, side.extra))
-		e, m := newExpecter(s), newSummer(s)
-		err := s.each(ctx, func(values []any) error {
+	for _, s := range j.sides {
+		s.want = newTally(len(j.links))
+		from := newStream(s, slices.Concat(j.columns, s.extra))
+		e, m := newExpecter(from), newSummer(from)
+		err := from.each(ctx, func(values []any) error {
 			s.read++
 			keep, err := e.row(values)
 			if err != nil || !keep {
@@ -193,48 +189,41 @@ func rowsWanted(ctx context.Context, j *job) (want []*tally, attributed bool, er
 			if attributed && (len(m.primary) != 1 || j.owner(values[m.primary[0]]) != s.server) {
 				attributed = false
 			}
-			m.add(t, values, len(j.columns), len(s.columns))
+			m.add(s.want, values, len(j.columns), len(from.columns))
 			return nil
 		})
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
-	return want, attributed, nil
+	return attributed, nil
 }
 
-// rowsHeld sums up the target: by server as far as its keys tell, and last what belongs to no server.
-func rowsHeld(ctx context.Context, j *job) ([]*tally, error) {
-	type share struct {
-		*tally
-		from, to int // its extra columns
-	}
-	shares, got, columns := map[int]share{}, []*tally{}, slices.Clone(j.columns)
-	for _, s := range slices.Concat(j.sides, []*side{{server: -1}}) {
-		got = append(got, newTally(len(j.links)))
-		from := len(columns)
+// sumTarget sums up the target: by server as far as its keys tell, and what belongs to no server.
+func sumTarget(ctx context.Context, j *job, stray *tally) error {
+	columns, first := slices.Clone(j.columns), map[*side]int{}
+	for _, s := range j.sides {
+		s.got, first[s] = newTally(len(j.links)), len(columns)
 		columns = append(columns, s.extra...)
-		shares[s.server] = share{got[len(got)-1], from, len(columns)}
 	}
-	s := newStream(j.inTarget(), columns)
-	s.tell = func(rows int) { j.v.ahead.Add(int64(rows)) }
-	m := newSummer(s)
+	from := newStream(j.inTarget(), columns)
+	from.tell = func(rows int) { j.v.ahead.Add(int64(rows)) }
+	m := newSummer(from)
 	tells := j.counted() && len(m.primary) == 1
-	err := s.each(ctx, func(values []any) error {
-		of := shares[-1]
+	return from.each(ctx, func(values []any) error {
 		if tells {
-			if its, known := shares[j.owner(values[m.primary[0]])]; known {
-				of = its
+			if s := j.on(j.owner(values[m.primary[0]])); s != nil {
+				m.add(s.got, values, first[s], first[s]+len(s.extra))
+				return nil
 			}
 		}
-		m.add(of.tally, values, of.from, of.to)
+		m.add(stray, values, 0, 0)
 		return nil
 	})
-	return got, err
 }
 
 // settleRows compares the tallies.
-func settleRows(j *job, want, got []*tally, attributed bool) {
+func settleRows(j *job, stray *tally, attributed bool) {
 	columns := fmt.Sprintf("%d columns", len(j.columns))
 	line := func(server string, w, g *tally) {
 		j.v.compare("rows", j.name, server, "", fmt.Sprint(w.rows.rows), fmt.Sprint(g.rows.rows))
@@ -246,25 +235,24 @@ func settleRows(j *job, want, got []*tally, attributed bool) {
 		}
 	}
 	all, held := newTally(len(j.links)), newTally(len(j.links))
-	for _, t := range want {
-		all.merge(t)
+	held.merge(stray)
+	for _, s := range j.sides {
+		all.merge(s.want)
+		held.merge(s.got)
+		if !attributed {
+			continue
+		}
+		line(s.d.Name, s.want, s.got)
+		if len(s.extra) > 0 {
+			j.v.compare("checksum", j.name, s.d.Name, fmt.Sprintf("%d columns that not every server has",
+				len(s.extra)), s.want.extra.String(), s.got.extra.String())
+		}
 	}
-	for _, t := range got {
-		held.merge(t)
+	if attributed {
+		j.v.none("rows", j.name, "of no server", stray.rows.rows)
+	} else {
+		line("", all, held)
 	}
 	j.present = held.rows.rows
-	if !attributed {
-		line("", all, held)
-	} else {
-		for i, s := range j.sides {
-			line(s.d.Name, want[i], got[i])
-			if len(s.extra) > 0 {
-				j.v.compare("checksum", j.name, s.d.Name,
-					fmt.Sprintf("%d columns that not every server has", len(s.extra)),
-					want[i].extra.String(), got[i].extra.String())
-			}
-		}
-		j.v.none("rows", j.name, "of no server", got[len(want)].rows.rows)
-	}
 	held.orphanLines(j)
 }

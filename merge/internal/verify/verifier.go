@@ -582,6 +582,8 @@ type side struct {
 	upper  int64 // the greatest counted key after that, or -1
 	read   int64 // the rows that the plan takes
 	met    int64 // those of them that have an entry in the list of renames
+
+	want, got *tally // of the rows that the target has to hold, and that it holds
 }
 
 // lost returns the columns that are not in the target although the plan does not ignore them.
