@@ -738,7 +738,7 @@ func (s *side) refers(r reference, alias string) string {
 		all = append(all, value+" IS NOT NULL")
 	}
 	if r.when != "" { // the whole is negated, and a condition that is NULL must not make that NULL
-		all = append(all, "CASE WHEN "+r.when+" THEN 1 ELSE 0 END = 1")
+		all = append(all, "CASE WHEN "+s.fill(r.when)+" THEN 1 ELSE 0 END = 1")
 	}
 	return strings.Join(all, " AND ")
 }
