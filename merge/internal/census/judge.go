@@ -311,12 +311,7 @@ func (c *Census) keyOf(kind string) (key Column, ok bool) {
 // for each table that some rows refer to, after those that are known.
 func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 	best []conditional) ([]conditional, error) {
-	var partial []match
-	for _, m := range matches {
-		if !m.full() {
-			partial = append(partial, m)
-		}
-	}
+	partial := slices.DeleteFunc(slices.Clone(matches), match.full)
 	if len(partial) == 0 {
 		return best, nil
 	}

@@ -235,17 +235,18 @@ type lookup struct {
 // equal returns the condition that a column, which a key may compare in its own way, has a value, as the
 // database compares it. A value that the database cannot have would be an error.
 func (l *lookup) equal(side string, c *column, value any) string {
-	const never = "1 = 0"
 	text, k := textOf(value), l.d.kind
 	_, binary := value.([]byte)
 	declared, _, _ := strings.Cut(c.declared, "(")
 	whole := c.class == classNumber && strings.Contains(declared, "int")
 	n, noNumber := strconv.ParseInt(plainNumber(text), 10, 64)
+	_, decimal := new(big.Rat).SetString(plainNumber(text))
 	digits, noDigits := hex.DecodeString(strings.NewReplacer("-", "", "{", "", "}", "").Replace(text))
 	switch {
 	case value == nil, c.class == classUUID && k != sqlite && (noDigits != nil || len(digits) != 16),
-		k == postgres && (whole && noNumber != nil || c.class == classText && strings.Contains(text, "\x00")):
-		return never
+		k == postgres && c.class == classNumber && noNumber != nil && (whole || !decimal),
+		k == postgres && c.class == classText && strings.Contains(text, "\x00"):
+		return "1 = 0"
 	case c.class == classNumber && noNumber == nil && declared == "boolean" && k == postgres:
 		value = n != 0
 	case c.class == classNumber && noNumber == nil:
@@ -393,16 +394,13 @@ type guess struct {
 	class class
 }
 
-// The guesses, of which the first counts. Those of SQLite are in the order of its rules of affinity.
-var (
-	sqliteGuesses = []guess{
-		{"bool", classNumber}, {"int", classNumber}, {"uuid", classUUID}, {"json", classJSON},
-		{"char", classText}, {"clob", classText}, {"text", classText}, {"blob", classBytes},
-		{"binary", classBytes}, {"real", classFloat}, {"floa", classFloat}, {"double", classFloat},
-		{"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate}, {"time", classClock},
-		{"num", classNumber}, {"dec", classNumber},
-	}
-	serverGuesses = []guess{
+// textual finds types of servers that are texts, whatever other words are in them.
+var textual = regexp.MustCompile(`^(enum\(|char|text)|(char|text|\[\])$|range`)
+
+// classOf derives the class from the declared type. The first guess counts, and those of SQLite are in the
+// order of its rules of affinity.
+func classOf(k kind, declared string) class {
+	guesses := []guess{
 		{"bool", classNumber}, {"interval", classText}, {"point", classText}, {"int", classNumber},
 		{"bit(", classNumber}, {"year", classNumber}, {"serial", classNumber}, {"numeric", classNumber},
 		{"decimal", classNumber}, {"real", classFloat}, {"double", classFloat}, {"float", classFloat},
@@ -410,16 +408,15 @@ var (
 		{"uuid", classUUID}, {"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate},
 		{"time", classClock},
 	}
-	// textual finds types of servers that are texts, whatever other words are in them.
-	textual = regexp.MustCompile(`^(enum\(|char|text)|(char|text|\[\])$|range`)
-)
-
-// classOf derives the class from the declared type.
-func classOf(k kind, declared string) class {
-	guesses := serverGuesses
 	switch {
 	case k == sqlite:
-		guesses = sqliteGuesses
+		guesses = []guess{
+			{"bool", classNumber}, {"int", classNumber}, {"uuid", classUUID}, {"json", classJSON},
+			{"char", classText}, {"clob", classText}, {"text", classText}, {"blob", classBytes},
+			{"binary", classBytes}, {"real", classFloat}, {"floa", classFloat}, {"double", classFloat},
+			{"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate}, {"time", classClock},
+			{"num", classNumber}, {"dec", classNumber},
+		}
 	case strings.HasPrefix(declared, "set("):
 		return classSet
 	case textual.MatchString(declared), k == postgres && strings.HasPrefix(declared, "bit"):
@@ -535,7 +532,8 @@ type catalogQueries struct {
 
 // catalog reads the tables of the database.
 func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
-	q := map[kind]catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog, postgres: postgresCatalog}[d.kind]
+	q := map[kind]func() catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog,
+		postgres: postgresCatalog}[d.kind]()
 	tables := map[string]*relation{}
 	rows, err := d.texts(ctx, q.columns)
 	for _, row := range rows {
@@ -611,86 +609,92 @@ const (
 		AND p.name IS NULL))`
 )
 
-var sqliteCatalog = catalogQueries{
-	// 1 is a hidden column of a virtual table, 2 and 3 are computed.
-	columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` +
-		sqliteTables + `pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
-	primary: `SELECT m.name, x.name` + sqliteTables +
-		`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
-	unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
-		`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain +
-		` ORDER BY m.name, l.name, x.seqno`,
-	opaque: `SELECT m.name, i.sql` + sqliteUnique +
-		`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
-	// The name of the parent may be in other letters.
-	links: `SELECT m.name, f.id, f."from", COALESCE(p.name, f."table"), f."to"` + sqliteTables +
-		`pragma_foreign_key_list(m.name) AS f LEFT JOIN sqlite_master AS p ON p.type = 'table'
-		AND p.name = f."table" COLLATE NOCASE ORDER BY m.name, f.id, f.seq`,
+func sqliteCatalog() catalogQueries {
+	return catalogQueries{
+		// 1 is a hidden column of a virtual table, 2 and 3 are computed.
+		columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` +
+			sqliteTables + `pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
+		primary: `SELECT m.name, x.name` + sqliteTables +
+			`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
+		unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
+			`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain +
+			` ORDER BY m.name, l.name, x.seqno`,
+		opaque: `SELECT m.name, i.sql` + sqliteUnique +
+			`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
+		// The name of the parent may be in other letters.
+		links: `SELECT m.name, f.id, f."from", COALESCE(p.name, f."table"), f."to"` + sqliteTables +
+			`pragma_foreign_key_list(m.name) AS f LEFT JOIN sqlite_master AS p ON p.type = 'table'
+			AND p.name = f."table" COLLATE NOCASE ORDER BY m.name, f.id, f.seq`,
+	}
 }
 
-var mysqlCatalog = catalogQueries{
-	// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
-	columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
-		c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
-		OR COALESCE(c.generation_expression, '') <> '', c.collation_name
-		FROM information_schema.columns c JOIN information_schema.tables t
-		ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-		WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
-		ORDER BY c.table_name, c.ordinal_position`,
-	primary: `SELECT table_name, column_name FROM information_schema.statistics
-		WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
-	unique: `SELECT s.table_name, s.index_name, s.column_name, '' FROM information_schema.statistics s
-		WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
-		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
-			AND x.table_name = s.table_name AND x.index_name = s.index_name
-			AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
-		ORDER BY s.table_name, s.index_name, s.seq_in_index`,
-	// An expression may be over any column.
-	opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
-		WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
-	links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
-		FROM information_schema.key_column_usage
-		WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
-		ORDER BY table_name, constraint_name, ordinal_position`,
+func mysqlCatalog() catalogQueries {
+	return catalogQueries{
+		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
+		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
+			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
+			OR COALESCE(c.generation_expression, '') <> '', c.collation_name
+			FROM information_schema.columns c JOIN information_schema.tables t
+			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
+			ORDER BY c.table_name, c.ordinal_position`,
+		primary: `SELECT table_name, column_name FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
+		unique: `SELECT s.table_name, s.index_name, s.column_name, '' FROM information_schema.statistics s
+			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
+				AND x.table_name = s.table_name AND x.index_name = s.index_name
+				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
+			ORDER BY s.table_name, s.index_name, s.seq_in_index`,
+		// An expression may be over any column.
+		opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND non_unique = 0 AND (column_name IS NULL OR sub_part IS NOT NULL)`,
+		links: `SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+			FROM information_schema.key_column_usage
+			WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
+			ORDER BY table_name, constraint_name, ordinal_position`,
+	}
 }
 
 const postgresHere = " n.nspname = current_schema() "
 
-var postgresCatalog = catalogQueries{
-	columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
-		CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
-			THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
-		CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
-			THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
-		WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-		ORDER BY c.relname, a.attnum`,
-	primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-		JOIN pg_namespace n ON n.oid = c.relnamespace
-		CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
-		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-		WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, k.at`,
-	unique: `SELECT c.relname, x.relname, a.attname, '' FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-		JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
-		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-		WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
-		AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, x.relname, k.at`,
-	opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
-			pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
-		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
-		OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
-			AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + postgresHere,
-	links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
-		JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
-		CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
-		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
-		JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
-		WHERE f.contype = 'f' AND` + postgresHere + `ORDER BY c.relname, f.conname, k.at`,
+func postgresCatalog() catalogQueries {
+	return catalogQueries{
+		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
+				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
+			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
+				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			ORDER BY c.relname, a.attnum`,
+		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, k.at`,
+		unique: `SELECT c.relname, x.relname, a.attname, '' FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
+			AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, x.relname, k.at`,
+		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
+				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
+			OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
+				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + postgresHere,
+		links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
+			JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
+			CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
+			JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
+			WHERE f.contype = 'f' AND` + postgresHere + `ORDER BY c.relname, f.conname, k.at`,
+	}
 }
 
 // sequence returns the sequence that gives a column of PostgreSQL or MariaDB its default, or "".
@@ -715,7 +719,7 @@ func (d *database) sequence(ctx context.Context, table, column string) (string, 
 
 // things reads what the database has besides rows, in its own words.
 func (d *database) things(ctx context.Context) (map[thing]string, error) {
-	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
+	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings()}[d.kind]
 	if d.kind == sqlite {
 		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
 		if err != nil {

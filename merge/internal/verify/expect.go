@@ -131,17 +131,18 @@ func (e *expecter) row(values []any) (bool, error) {
 // follow makes the references of a row follow their parents.
 func (e *expecter) follow(values []any, changes map[int]any) error {
 	clear(e.passed)
-	for n, r := range e.links {
-		parent := e.v.jobs[r.parent]
+	for n := range e.edges {
+		edge := &e.edges[n]
+		r, parent := edge.reference, e.v.jobs[edge.parent]
 		lacks := func(name string) bool {
 			at, ok := e.at[name]
 			return !ok || values[at] == nil
 		}
-		if e.when[n] >= 0 && textOf(values[e.when[n]]) != "1" ||
+		if edge.applies >= 0 && textOf(values[edge.applies]) != "1" ||
 			slices.ContainsFunc(r.columns, lacks) || slices.ContainsFunc(r.rest, lacks) {
 			continue
 		}
-		if there := e.there[n]; there >= 0 && e.plan.Orphans == "null" && textOf(values[there]) != "1" {
+		if edge.there >= 0 && e.plan.Orphans == "null" && textOf(values[edge.there]) != "1" {
 			for _, name := range r.columns {
 				if e.to.column(name).nullable {
 					changes[e.at[name]] = nil

@@ -515,7 +515,7 @@ func (n *joiner) move(row *joinedRow, to *heldRow) error {
 		for _, name := range targets {
 			at := n.at[name]
 			before = form{class: n.columns[at].class, digits: -1}.append(before, row.before[at])
-			now = exactForm.append(now, to.values[at])
+			now = form{exact: true}.append(now, to.values[at])
 		}
 		if err := n.moved.set(moveKey(row.server, targets, before), string(now)); err != nil {
 			return err

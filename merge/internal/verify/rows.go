@@ -41,21 +41,12 @@ func (t *tally) orphanLines(j *job) {
 // summer sums up the rows of a stream.
 type summer struct {
 	*stream
-	parents [][]form // by reference, of the natural columns of its parent
-	primary []int    // positions of the primary key among the columns
+	primary []int // positions of the primary key among the columns
 	buffer  []byte
 }
 
 func newSummer(s *stream) *summer {
 	m := &summer{stream: s}
-	for _, r := range s.links {
-		var forms []form
-		for _, name := range r.natural {
-			parent := s.v.jobs[r.parent]
-			forms = append(forms, parent.form(parent.to.column(name)))
-		}
-		m.parents = append(m.parents, forms)
-	}
 	for _, name := range s.to.primary {
 		if at, has := s.at[name]; has {
 			m.primary = append(m.primary, at)
@@ -82,15 +73,15 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 		}
 		t.extra.add(sumOf(b))
 	}
-	for n, r := range m.links {
-		there := m.there[n]
-		if there < 0 || !m.refers(r, values) {
+	for n := range m.edges {
+		r := &m.edges[n]
+		if r.there < 0 || !m.refers(r, values) {
 			continue
 		}
-		if textOf(values[there]) != "1" {
+		if textOf(values[r.there]) != "1" {
 			t.orphans[n]++
 		}
-		if len(m.natural[n]) == 0 || m.leadsFar(r, values) {
+		if len(r.known) == 0 || m.leadsFar(r, values) {
 			continue
 		}
 		b = b[:0]
@@ -100,8 +91,8 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 		if m.primary == nil {
 			b = append(b, row[:]...)
 		}
-		for i, at := range m.natural[n] {
-			b = m.parents[n][i].append(b, values[at])
+		for i, at := range r.known {
+			b = r.forms[i].append(b, values[at])
 		}
 		t.parents[n].add(sumOf(b))
 	}
@@ -110,7 +101,7 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 
 // leadsFar reports whether a row refers to a row that only another server has. Beside it, that server does
 // not show what is in it.
-func (m *summer) leadsFar(r reference, values []any) bool {
+func (m *summer) leadsFar(r *edge, values []any) bool {
 	if len(r.far.any) == 0 {
 		return false
 	}
@@ -126,7 +117,7 @@ func (m *summer) leadsFar(r reference, values []any) bool {
 }
 
 // refers reports whether a row has the reference.
-func (m *summer) refers(r reference, values []any) bool {
+func (m *summer) refers(r *edge, values []any) bool {
 	return !slices.ContainsFunc(r.columns, func(name string) bool {
 		at, has := m.at[name]
 		return has && values[at] == nil

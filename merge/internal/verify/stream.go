@@ -15,16 +15,22 @@ type stream struct {
 	at      map[string]int // by name, where a column is in a row
 	forms   []form
 
-	// The positions of more in a row.
-	key     []int
-	when    []int             // by link; -1 if it has no condition
-	there   []int             // by link; -1 if it is not looked up
-	natural [][]int           // by link
+	edges   []edge            // the links
+	key     []int             // where the key is by which lists name the row
 	set     map[string]string // by column that the plan sets, the expression
 	renamed map[int]int       // by column that is another one in rows with a new name, where that is
 	named   int               // where it says whether a row may get a new name; -1 if every row may
 
 	tell func(rows int) // of rows that were read
+}
+
+// edge is a link, and where more of it is in a row.
+type edge struct {
+	reference
+	applies int    // whether its condition holds; -1 if it has none
+	there   int    // whether the parent is there; -1 if it is not looked up
+	known   []int  // by what the parent is known
+	forms   []form // of these columns of the parent
 }
 
 func newStream(s *side, columns []*column) *stream {
@@ -36,7 +42,7 @@ func newStream(s *side, columns []*column) *stream {
 	return r
 }
 
-// each calls fn for every row.
+// each calls fn for every row. It is called once.
 func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
 	text := s.text()
 	rows := 0
@@ -87,7 +93,6 @@ func (s *stream) text() string {
 			}
 		}
 	}
-	s.key = s.key[:0]
 	for _, name := range s.rowKey() {
 		if at, has := s.at[name]; has && s.plan.Set[name] == "" {
 			s.key = append(s.key, at)
@@ -98,21 +103,22 @@ func (s *stream) text() string {
 	if len(s.key) != len(s.rowKey()) {
 		s.key = nil
 	}
-	s.when, s.there, s.natural = nil, nil, nil
 	for n, r := range s.links {
-		when, there, natural := -1, -1, []int(nil)
+		e := edge{reference: r, applies: -1, there: -1}
 		if r.when != "" && s.server >= 0 {
-			when = put(s.plain(computed("CASE WHEN " + r.when + " THEN 1 ELSE 0 END")))
+			e.applies = put(s.plain(computed("CASE WHEN " + r.when + " THEN 1 ELSE 0 END")))
 		}
 		if expression, join := s.parent(n, r); expression != "" {
-			if there = put(expression); join != "" {
+			if e.there = put(expression); join != "" {
 				joins = append(joins, join)
 				for _, name := range r.natural {
-					natural = append(natural, put(s.d.expression(parentAlias(n), s.d.tables[r.parent].column(name))))
+					parent := s.v.jobs[r.parent]
+					e.known = append(e.known, put(s.d.expression(parentAlias(n), s.d.tables[r.parent].column(name))))
+					e.forms = append(e.forms, parent.form(parent.to.column(name)))
 				}
 			}
 		}
-		s.when, s.there, s.natural = append(s.when, when), append(s.there, there), append(s.natural, natural)
+		s.edges = append(s.edges, e)
 	}
 	from, kept := s.d.kind.quote(s.name), ""
 	if s.server >= 0 {

@@ -125,7 +125,8 @@ const mysqlThings = `SELECT 'database', '', '', CONCAT_WS(' ', default_character
 
 // A foreign key of PostgreSQL is kept by triggers, which can be switched off. A counter that counts down
 // stands at the negative of its number, so that it never falls.
-var postgresThings = strings.ReplaceAll(`
+func postgresThings() string {
+	return strings.ReplaceAll(`
 	SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence,
 		c.reloptions::text, c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid),
 		pg_get_expr(c.relpartbound, c.oid), (SELECT string_agg(inhparent::regclass::text, ',' ORDER BY inhseqno)
@@ -177,4 +178,5 @@ var postgresThings = strings.ReplaceAll(`
 		pg_collation l WHERE l.collnamespace = {here} AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype
 		= 'e' AND e.objid = l.oid);
 	SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x`,
-	"{here}", "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())")
+		"{here}", "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())")
+}

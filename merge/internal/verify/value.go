@@ -199,10 +199,7 @@ func appendFloat(b []byte, v any) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// exactForm is the form in which values are kept until somebody asks for them.
-var exactForm = form{digits: -1, exact: true}
-
-// restored returns the values that exactForm has appended.
+// restored returns the values that an exact form has appended.
 func restored(b []byte) (values []any) {
 	for len(b) > 0 {
 		if b[0] == 0 {
