@@ -35,7 +35,7 @@ func leftBehind(ctx context.Context, j *job) error {
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
-func (v *verifier) watched(ctx context.Context, w Watched) error {
+func watched(ctx context.Context, v *verifier, w Watched) error {
 	parents := w.Of
 	if len(w.Of) == 0 { // if these are no mere chance
 		parents = slices.Sorted(maps.Keys(v.jobs))

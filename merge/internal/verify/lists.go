@@ -8,7 +8,7 @@ import (
 )
 
 // listedServers compares which server is where by the list of the merge.
-func (v *verifier) listedServers(ctx context.Context) error {
+func listedServers(ctx context.Context, v *verifier) error {
 	stored := map[string]string{}
 	rows, err := v.target.texts(ctx, "SELECT number, name, merged_into, target FROM "+
 		v.target.kind.quote(listOfServers))

@@ -61,11 +61,11 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 			}
 		}
 	}
-	if err := v.listedServers(ctx); err != nil {
+	if err := listedServers(ctx, v); err != nil {
 		return nil, err
 	}
 	for _, w := range p.Watched {
-		if err := v.watched(ctx, w); err != nil {
+		if err := watched(ctx, v, w); err != nil {
 			return nil, fmt.Errorf("table %s: %w", w.Table, err)
 		}
 	}
