@@ -34,7 +34,7 @@ type edge struct {
 }
 
 func newStream(s *side, columns []*column) *stream {
-	r := &stream{side: s, columns: columns, at: map[string]int{}, forms: s.job.forms(columns)}
+	r := &stream{side: s, columns: columns, at: map[string]int{}, forms: s.forms(columns)}
 	for i, c := range columns {
 		r.at[c.name] = i
 	}
@@ -122,7 +122,7 @@ func (s *stream) text() string {
 	}
 	from, kept := s.d.kind.quote(s.name), ""
 	if s.server >= 0 {
-		kept = s.kept("s")
+		kept = s.kept()
 	}
 	if kept != "" || len(inner) > 1 {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"

@@ -452,7 +452,7 @@ func (j *job) means(r reference) bool {
 		differs := func(sides []*side, name string) bool {
 			return slices.ContainsFunc(sides, func(s *side) bool {
 				own := s.table.column(name)
-				return own != nil && (!own.holdsKeys() || own.class != target.class && !(text(own) && text(target)))
+				return own != nil && (!own.holdsKeys() || own.class != target.class && (!text(own) || !text(target)))
 			})
 		}
 		if differs(j.sides, name) || parent != nil && differs(parent.sides, r.targets[i]) {
@@ -611,9 +611,9 @@ func (s *side) exactly() bool { return s.v.target.kind == sqlite && s.d.kind == 
 // findFar is findFar for one reference of one server.
 func (s *side) findFar(ctx context.Context, r reference, f *far) error {
 	skipped, lists := s.v.jobs[r.parent] == nil, f.there
-	where := s.missing(r, "s")
+	where := s.missing(r)
 	if skipped {
-		where, lists = s.refers(r, "s"), f.gone
+		where, lists = s.refers(r), f.gone
 	}
 	if where == "" {
 		return nil
@@ -681,15 +681,15 @@ func (s *side) listed(r reference, lists []string, alias string) string {
 	return s.d.spelled(s.table, r.columns, alias) + " IN (" + lists[s.server] + ")"
 }
 
-// kept returns the condition under which a row is copied, or "".
-func (s *side) kept(alias string, above ...string) string {
+// kept returns the condition under which a row is copied, or "". The table has the alias s.
+func (s *side) kept(above ...string) string {
 	var all []string
 	if s.plan.Where != "" {
 		all = append(all, "("+s.plan.Where+")")
 	}
 	if s.plan.Orphans == "drop" && !slices.Contains(above, s.name) { // a circle is followed for one step
 		for _, r := range s.links {
-			if missing := s.missing(r, alias, above...); missing != "" {
+			if missing := s.missing(r, above...); missing != "" {
 				all = append(all, "NOT ("+missing+")")
 			}
 		}
@@ -699,39 +699,38 @@ func (s *side) kept(alias string, above ...string) string {
 
 // missing returns the condition under which the target will not have the parent of a row, or "" if nobody
 // looks.
-func (s *side) missing(r reference, alias string, above ...string) string {
-	p, refers := s.v.plan.Tables[r.parent], s.refers(r, alias)
+func (s *side) missing(r reference, above ...string) string {
+	p, refers := s.v.plan.Tables[r.parent], s.refers(r)
 	if p == nil || refers == "" {
 		return ""
 	}
 	if p.Policy == policySkip {
-		if gone := s.listed(r, r.far.gone, alias); gone != "" {
+		if gone := s.listed(r, r.far.gone, "s"); gone != "" {
 			return refers + " AND " + gone
 		}
 		return ""
 	}
 	if s.beside(r.parent) != nil {
-		given := func(name string) (string, *column) { return s.given(name, alias) }
-		from, on, _ := s.parents(r, alias+"p", given, nil, append(above, s.name)...)
+		from, on, _ := s.parents(r, "p", s.given, nil, append(above, s.name)...)
 		if from == "" {
 			return ""
 		}
 		refers += " AND NOT EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")"
 	}
-	if there := s.listed(r, r.far.there, alias); there != "" {
+	if there := s.listed(r, r.far.there, "s"); there != "" {
 		refers += " AND NOT (" + there + ")"
 	}
 	return refers
 }
 
 // refers returns the condition under which a row has a reference, or "" if nobody looks.
-func (s *side) refers(r reference, alias string) string {
+func (s *side) refers(r reference) string {
 	if r.inside() {
 		return ""
 	}
 	var all []string
 	for _, name := range r.columns {
-		value, c := s.given(name, alias)
+		value, c := s.given(name)
 		if c == nil {
 			return ""
 		}
@@ -755,7 +754,7 @@ func (s *side) parents(r reference, alias string, value func(name string) (strin
 	}
 	kept := ""
 	if parent != nil {
-		kept = parent.kept("s", above...)
+		kept = parent.kept(above...)
 	}
 	// Beside an expression, the other table shows nothing but its keys, so that each expression sees the
 	// columns of its own table.
@@ -765,7 +764,7 @@ func (s *side) parents(r reference, alias string, value func(name string) (strin
 		given, c := value(name)
 		own, to := "s."+k.quote(r.targets[i]), table.column(r.targets[i])
 		if parent != nil {
-			own, to = parent.given(r.targets[i], "s")
+			own, to = parent.given(r.targets[i])
 		}
 		if c == nil || to == nil {
 			return "", "", ""
@@ -798,11 +797,11 @@ func (s *side) sets(column string) string {
 
 // given returns the value that the plan gives to a column, and the column that tells its type. The column is
 // nil if the server has none.
-func (s *side) given(name, alias string) (string, *column) {
+func (s *side) given(name string) (string, *column) {
 	if set := s.sets(name); set != "" {
 		return "(" + s.fill(set) + ")", s.to.column(name)
 	}
-	return alias + "." + s.d.kind.quote(name), s.table.column(name)
+	return "s." + s.d.kind.quote(name), s.table.column(name)
 }
 
 // fill puts the numbers of the servers into an expression of the plan.
@@ -845,7 +844,7 @@ func (s *side) compared(r reference, i int, key string, x *column, value string,
 func (s *side) span(ctx context.Context) (least, greatest int64, err error) {
 	key := "s." + s.d.kind.quote(s.identity().name)
 	rest := key + " < " + strconv.FormatInt(s.v.plan.Counted, 10)
-	if kept := s.kept("s"); kept != "" {
+	if kept := s.kept(); kept != "" {
 		rest += " AND " + kept
 	}
 	for from := int64(0); ; from = least + 1 {

@@ -180,7 +180,7 @@ func (v *verifier) sum(ctx context.Context, s Sum) error {
 	}
 	want := new(big.Rat)
 	for _, from := range j.sides {
-		n, err := from.d.total(ctx, s, from.kept("s"))
+		n, err := from.d.total(ctx, s, from.kept())
 		if err != nil {
 			return err
 		}
