@@ -53,6 +53,15 @@ func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 			second: many(41, 60, func(n int) string { return fmt.Sprintf("INSERT INTO words VALUES ('%s', 1)", spelled(n)) }),
 			tables: copies("words"), chunk: 3, same: []string{"words"},
 		},
+		// Children are compared with what is in their parents, but for what the database computes.
+		"a parent with a unique column that is computed": {
+			schema: []string{"CREATE TABLE houses (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20), " +
+				"low VARCHAR(20) GENERATED ALWAYS AS (LOWER(name)) STORED, UNIQUE (low))",
+				"CREATE TABLE rooms (id BIGINT NOT NULL PRIMARY KEY, house_id BIGINT NOT NULL, FOREIGN KEY (house_id) REFERENCES houses (id))"},
+			first:  []string{"INSERT INTO houses (id, name) VALUES (" + id(1, 1) + ", 'Inn')", "INSERT INTO rooms VALUES (" + id(1, 2) + ", " + id(1, 1) + ")"},
+			second: []string{"INSERT INTO houses (id, name) VALUES (" + id(2, 1) + ", 'Mill')", "INSERT INTO rooms VALUES (" + id(2, 2) + ", " + id(2, 1) + ")"},
+			tables: copies("houses", "rooms"), same: []string{"rooms"},
+		},
 		"an index that is unique in every element of an array": {
 			on: "mysql", flavor: "mysql",
 			schema:  []string{"CREATE TABLE bags (id BIGINT NOT NULL PRIMARY KEY, ids JSON, UNIQUE INDEX each_id ((CAST(ids AS UNSIGNED ARRAY))))"},
@@ -112,6 +121,25 @@ func TestACounterThatWasSetBackIsNamed(t *testing.T) {
 		into.exec(t, map[string]string{"sqlite": "UPDATE sqlite_sequence SET seq = 120 WHERE name = 'logs'",
 			"mysql": "ALTER TABLE logs AUTO_INCREMENT = 120", "postgres": "SELECT setval('logs_id_seq', 120)"}[target.Dialect])
 		if failed := failures(t, m); !slices.Equal(failed, []string{"catalog"}) {
+			t.Errorf("verify finds %v", failed)
+		}
+	})
+}
+
+// TestARowOfAServerThatLacksTheTableIsFound although no row of another server is missing or differs.
+func TestARowOfAServerThatLacksTheTableIsFound(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		badges := "CREATE TABLE badges (id BIGINT NOT NULL PRIMARY KEY, n INTEGER)"
+		_, into, plan := small(t, target, []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, n INTEGER)"},
+			map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "badges": {Policy: merge.Copy, Absent: []string{"s2"}}},
+			[]string{"INSERT INTO roles VALUES (" + id(1, 1) + ", 1)", badges,
+				"INSERT INTO badges VALUES (" + id(1, 2) + ", 2)"}, []string{"INSERT INTO roles VALUES (" + id(2, 1) + ", 1)"})
+		into.exec(t, badges)
+		m := open(t, plan)
+		run(t, m)
+		into.exec(t, "INSERT INTO badges VALUES ("+id(2, 3)+", 3)")
+		if failed := failures(t, m); !slices.Contains(failed, "rows") {
 			t.Errorf("verify finds %v", failed)
 		}
 	})

@@ -125,7 +125,7 @@ type Beside struct {
 // Outside compares a column with keys in the rows of a server that do not meet a condition. It returns one
 // answer for each key that some of the values are, and none if there are no such rows.
 func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when string) ([]Beside, error) {
-	if t := d.Tables[col.Table].Column(col.Name); t == nil || t.Family != sqldb.FamilyInt {
+	if !whole(columnOf(d, col)) {
 		return nil, nil
 	}
 	outside := values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
@@ -135,18 +135,17 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 	}
 	var found []Beside
 	for _, key := range keys {
-		t := d.Tables[key.Table]
-		if t == nil || t.Column(key.Name) == nil || t.Column(key.Name).Family != sqldb.FamilyInt {
+		if !whole(columnOf(d, key)) {
 			continue
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(", value,
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(", value,
 			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		if err != nil {
 			return nil, err
 		}
-		known := spanOf(rows[0][0], rows[0][1:])
+		known := spanOf(rows[0])
 		if known.distinct == 0 {
 			continue
 		}

@@ -134,7 +134,7 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 // without quotes if the first one takes it so.
 func (c *Census) bare(ctx context.Context, col Column) string {
 	for _, d := range c.servers {
-		if c.bares[col] != "" || d.Tables[col.Table] == nil || d.Tables[col.Table].Column(col.Name) == nil {
+		if c.bares[col] != "" || columnOf(d, col) == nil {
 			continue
 		}
 		c.bares[col] = col.Name
@@ -311,12 +311,7 @@ func (c *Census) keyOf(kind string) (key Column, ok bool) {
 // for each table that some rows refer to, after those that are known.
 func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 	best []conditional) ([]conditional, error) {
-	var partial []match
-	for _, m := range matches {
-		if !m.full() {
-			partial = append(partial, m)
-		}
-	}
+	partial := slices.DeleteFunc(slices.Clone(matches), match.full)
 	if len(partial) == 0 {
 		return best, nil
 	}
@@ -453,8 +448,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		return nil, err
 	}
 	text := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		t := d.Tables[by.Table]
-		return t != nil && t.Column(by.Name) != nil && t.Column(by.Name).Family == sqldb.FamilyText
+		of := columnOf(d, by)
+		return of != nil && of.Family == sqldb.FamilyText
 	})
 	var all []conditional
 	for n, m := range left {
@@ -495,8 +490,8 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 		found[n] = map[string]match{}
 	}
 	for i, d := range c.servers {
-		t := d.Tables[col.Table]
-		if c.spans[col][i].distinct == 0 || t.Column(by.Name) == nil {
+		selector := columnOf(d, by)
+		if c.spans[col][i].distinct == 0 || selector == nil {
 			continue
 		}
 		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
@@ -523,7 +518,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			q.Add(" AND (", part)
 			for _, row := range rare { // a sample of all values has too few of theirs
 				q.Add(" OR ", kind, " = ")
-				if by != col && t.Column(by.Name).Family == sqldb.FamilyText {
+				if by != col && selector.Family == sqldb.FamilyText {
 					q.Bind(row[0])
 				} else {
 					q.Add(row[0])
@@ -536,7 +531,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			return nil, err
 		}
 		for _, row := range rows {
-			s := spanOf(row[1], []string{row[1], "0", row[2], row[3]})
+			s := spanOf([]string{row[1], "0", row[2], row[3]})
 			for n, m := range with {
 				hits, err := strconv.ParseInt(row[4+n], 10, 64)
 				if err != nil {

@@ -75,10 +75,10 @@ type Census struct {
 
 // span is what one server has in a column. Zero is no value: it means none.
 type span struct {
-	rows, distinct int64
-	atMost         bool // there may be fewer different values, which nobody has to know
-	zero           bool // some rows have 0
-	min, max       int64
+	distinct int64
+	atMost   bool // there may be fewer different values, which nobody has to know
+	zero     bool // some rows have 0
+	min, max int64
 }
 
 // usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
@@ -116,9 +116,8 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	}
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
-		return !usable(col) || unique != slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-			return d.Tables[t.Name] != nil && identifies(d.Tables[t.Name], col.Name)
-		})
+		return !usable(col) || unique != slices.ContainsFunc(c.servers,
+			func(d *sqldb.DB) bool { return identifies(d.Tables[t.Name], col.Name) })
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
@@ -132,7 +131,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		return nil
 	}
 	for part := range slices.Chunk(columns, maxMeasured) {
-		q := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)")
+		q := sqldb.NewStatement(d.Kind, "SELECT 1")
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
 			value := "NULLIF(" + name + ", 0)"
@@ -145,7 +144,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		}
 		for i, col := range part {
 			at := Column{t.Name, col.Name}
-			c.spans[at][server] = spanOf(rows[0][0], rows[0][1+4*i:])
+			c.spans[at][server] = spanOf(rows[0][1+4*i:])
 			c.spans[at][server].atMost = !identifies(t, col.Name)
 		}
 	}
@@ -186,8 +185,7 @@ func (s span) covers(number string) string {
 }
 
 // spanOf reads a span. A column of SQLite may hold texts, and such a one has no span.
-func spanOf(rows string, texts []string) (s span) {
-	s.rows, _ = strconv.ParseInt(rows, 10, 64)
+func spanOf(texts []string) (s span) {
 	s.zero = texts[1] != "0"
 	number := func(text string) (int64, error) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -210,13 +208,8 @@ func (c *Census) findKeys() {
 	for _, col := range c.columns {
 		unique, counted := false, false
 		for i, d := range c.servers {
-			t := d.Tables[col.Table]
-			if t == nil {
-				continue
-			}
-			of := t.Column(col.Name)
-			unique = unique || identifies(t, col.Name) && of != nil && of.Family == sqldb.FamilyInt
 			s := c.spans[col][i]
+			unique = unique || identifies(d.Tables[col.Table], col.Name) && whole(columnOf(d, col))
 			counted = counted || s.distinct > 0 && s.min < c.minGenerated
 		}
 		if unique && counted {
@@ -229,14 +222,25 @@ func (c *Census) findKeys() {
 // are keys of the longer one, which says nothing.
 func (c *Census) counts(key Column) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		t := d.Tables[key.Table]
-		return t != nil && t.Column(key.Name) != nil && t.Column(key.Name).Counts()
+		of := columnOf(d, key)
+		return of != nil && of.Counts()
 	})
 }
 
+// columnOf returns a column of a server, or nil.
+func columnOf(d *sqldb.DB, col Column) *sqldb.Column {
+	if t := d.Tables[col.Table]; t != nil {
+		return t.Column(col.Name)
+	}
+	return nil
+}
+
+// whole reports whether there is a column, and it is one of whole numbers.
+func whole(c *sqldb.Column) bool { return c != nil && c.Family == sqldb.FamilyInt }
+
 // identifies reports whether a column is a unique key of a table.
 func identifies(t *sqldb.Table, column string) bool {
-	return slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
+	return t != nil && slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
 		return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == column
 	})
 }

@@ -123,20 +123,16 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 		return err
 	}
 	bare := p.c.bare(ctx, Column{table, column})
-	var names []string
-	for _, bits := range packings() {
-		names = append(names, fmt.Sprintf("bits %d-%d", bits[0], bits[1]))
-	}
 	for _, row := range rows {
 		n, err := strconv.ParseUint(row[0], 10, 64)
 		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
 			n, err = uint64(signed), nil
 		}
-		for i, bits := range packings() {
+		for _, bits := range packings() {
 			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
-			at := part{column: column, as: names[i], member: column}
+			at := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
 			v := int64(n >> bits[0] & (1<<(bits[1]-bits[0]+1) - 1))
 			if n>>48 > 0 && bits[1] < 48 {
 				at.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)

@@ -177,7 +177,7 @@ func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 	query := map[Kind]string{
 		SQLite:     "sqlite_master WHERE type = 'table' AND name = ",
 		MySQL:      "information_schema.tables WHERE table_schema = DATABASE() AND table_name = ",
-		PostgreSQL: "pg_class WHERE relnamespace = " + currentNamespace + " AND relname = ",
+		PostgreSQL: here("pg_class WHERE relnamespace = {here} AND relname = "),
 	}[d.Kind]
 	n, err := d.Number(ctx, NewStatement(d.Kind, "SELECT COUNT(*) FROM ", query).Bind(name))
 	return n > 0, err
@@ -259,9 +259,6 @@ func (d *DB) givesDefaults(sequence string) bool {
 	}
 	return false
 }
-
-// currentNamespace is the schema in which PostgreSQL creates tables.
-const currentNamespace = "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
 
 // cell takes one value from a driver. A sql.Scanner sees the driver's own memory, so that a text becomes a
 // string without a copy in between.

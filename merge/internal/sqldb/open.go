@@ -156,9 +156,6 @@ func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err erro
 	return MySQL, strings.Contains(version, "TiDB"), nil
 }
 
-// ignore drops the error of cleaning up after a failure that is reported itself.
-func ignore(error) error { return nil }
-
 // Lock makes sure that no other run works on this database, and returns the function that releases the lock.
 // The lock belongs to a connection of its own, so the database releases it when the process dies. If another
 // run holds it, the error is [ErrLocked].
@@ -225,7 +222,8 @@ func lockFile(ctx context.Context, d *DB) (func() error, error) {
 			if text != "PRAGMA busy_timeout = 0" && text != "BEGIN" && strings.Contains(err.Error(), "locked") {
 				err = ErrLocked
 			}
-			return nil, errors.Join(err, ignore(release()))
+			_ = release() // the failure itself is reported
+			return nil, err
 		}
 	}
 	return release, nil

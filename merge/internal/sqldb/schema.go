@@ -9,12 +9,12 @@ import (
 // reading is a query of a catalog, with a table in the first column, and what adds a row of it to the table.
 type reading struct {
 	text string
-	add  func(t *Table, row []string) error
+	add  func(t *Table, row []string)
 }
 
 // readTables makes the tables that a query names, and adds to them what the readings find.
 func readTables(ctx context.Context, d *DB, names string, readings ...reading) (map[string]*Table, error) {
-	rows, err := d.Strings(ctx, NewStatement(d.Kind, names))
+	rows, err := d.Strings(ctx, NewStatement(d.Kind, here(names)))
 	if err != nil {
 		return nil, err
 	}
@@ -23,15 +23,13 @@ func readTables(ctx context.Context, d *DB, names string, readings ...reading) (
 		tables[row[0]] = &Table{Name: row[0], partitioned: len(row) > 1 && row[1] == "1"}
 	}
 	for _, r := range readings {
-		rows, err := d.Strings(ctx, NewStatement(d.Kind, r.text))
+		rows, err := d.Strings(ctx, NewStatement(d.Kind, here(r.text)))
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
 			if t := tables[row[0]]; t != nil {
-				if err := r.add(t, row); err != nil {
-					return nil, err
-				}
+				r.add(t, row)
 			}
 		}
 	}
@@ -51,9 +49,9 @@ func familyOf(name string, words map[Family]string) Family {
 // references returns what adds foreign keys. The rows hold table, constraint, column, parent table and parent
 // column, and the columns of a constraint follow each other. Without a parent column it refers to the primary
 // key.
-func references() func(t *Table, row []string) error {
+func references() func(t *Table, row []string) {
 	last := ""
-	return func(t *Table, row []string) error {
+	return func(t *Table, row []string) {
 		if name := row[0] + "\x00" + row[1]; name != last {
 			t.References = append(t.References, Reference{Parent: row[3], Enforced: true})
 			last = name
@@ -62,15 +60,11 @@ func references() func(t *Table, row []string) error {
 		if ref.Columns = append(ref.Columns, row[2]); row[4] != "" {
 			ref.Target = append(ref.Target, row[4])
 		}
-		return nil
 	}
 }
 
 // addTrigger adds a trigger. The row holds table and trigger.
-func addTrigger(t *Table, row []string) error {
-	t.Triggers = append(t.Triggers, row[1])
-	return nil
-}
+func addTrigger(t *Table, row []string) { t.Triggers = append(t.Triggers, row[1]) }
 
 // addPart adds a part of a unique key.
 func addPart(t *Table, key UniqueKey, part KeyPart) {
@@ -83,7 +77,7 @@ func addPart(t *Table, key UniqueKey, part KeyPart) {
 
 // compute puts the expression of a generated column into the keys that contain it, because keys are compared
 // before such a column has a value. The row holds table, column and expression.
-func compute(t *Table, row []string) error {
+func compute(t *Table, row []string) {
 	for i := range t.Unique {
 		for n, part := range t.Unique[i].Parts {
 			if part.Column == row[1] && row[2] != "" {
@@ -91,5 +85,4 @@ func compute(t *Table, row []string) error {
 			}
 		}
 	}
-	return nil
 }

@@ -27,38 +27,33 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		return nil, err
 	}
 	if n > 0 {
-		expression = "COALESCE(expression, '')"
+		expression = "expression"
 	}
-	return readTables(ctx, d, "SELECT table_name FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "+
-		"ORDER BY table_name",
-		reading{"SELECT table_name, column_name, data_type, column_type, " +
-			"is_nullable, column_default IS NOT NULL, extra, COALESCE(character_maximum_length, 0), " +
-			"COALESCE(collation_name, ''), COALESCE(datetime_precision, 0), COALESCE(column_default, '') " +
-			"FROM information_schema.columns " +
-			"WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position", mysqlColumn},
-		reading{"SELECT table_name, index_name, COALESCE(column_name, ''), COALESCE(sub_part, 0), " + expression +
-			" FROM information_schema.statistics WHERE table_schema = DATABASE() " +
-			"AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index", mysqlKeyPart},
-		reading{"SELECT table_name, column_name, generation_expression FROM information_schema.columns " +
-			"WHERE table_schema = DATABASE() AND generation_expression <> ''", func(t *Table, row []string) error {
-			return compute(t, []string{row[0], row[1], mysqlExpression(row[2])})
-		}},
-		reading{"SELECT table_name, constraint_name, column_name, referenced_table_name, " +
-			"referenced_column_name FROM information_schema.key_column_usage " +
-			"WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() " +
-			"ORDER BY table_name, constraint_name, ordinal_position", references()},
-		reading{"SELECT event_object_table, trigger_name FROM information_schema.triggers " +
-			"WHERE trigger_schema = DATABASE() ORDER BY trigger_name", addTrigger},
-		reading{"SELECT t.table_name, e.engine FROM information_schema.tables t " +
-			"JOIN information_schema.engines e ON e.engine = t.engine " +
-			"WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'", func(t *Table, row []string) error {
-			t.Engine = row[1]
-			return nil
-		}})
+	return readTables(ctx, d, `SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
+		AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name`,
+		reading{`SELECT table_name, column_name, data_type, column_type, is_nullable, column_default IS NOT NULL,
+			extra, character_maximum_length, collation_name, datetime_precision, column_default
+			FROM information_schema.columns WHERE table_schema = DATABASE()
+			ORDER BY table_name, ordinal_position`, mysqlColumn},
+		reading{"SELECT table_name, index_name, column_name, COALESCE(sub_part, 0), " + expression +
+			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
+			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
+		reading{`SELECT table_name, column_name, generation_expression FROM information_schema.columns
+			WHERE table_schema = DATABASE() AND generation_expression <> ''`,
+			func(t *Table, row []string) { compute(t, []string{row[0], row[1], mysqlExpression(row[2])}) }},
+		reading{`SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+			FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
+			AND referenced_table_schema = DATABASE()
+			ORDER BY table_name, constraint_name, ordinal_position`, references()},
+		reading{`SELECT event_object_table, trigger_name FROM information_schema.triggers
+			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger},
+		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t
+			JOIN information_schema.engines e ON e.engine = t.engine
+			WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'`,
+			func(t *Table, row []string) { t.Engine = row[1] }})
 }
 
-func mysqlColumn(t *Table, row []string) error {
+func mysqlColumn(t *Table, row []string) {
 	extra := strings.ToUpper(row[6])
 	c := &Column{
 		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3],
@@ -87,22 +82,20 @@ func mysqlColumn(t *Table, row []string) error {
 		c.sequence = "`" + def
 	}
 	t.Columns = append(t.Columns, c)
-	return nil
 }
 
-func mysqlKeyPart(t *Table, row []string) error {
+func mysqlKeyPart(t *Table, row []string) {
 	part := KeyPart{Column: row[2]}
 	switch {
 	case row[1] == "PRIMARY":
 		t.Primary = append(t.Primary, row[2])
-		return nil
+		return
 	case row[2] == "" && row[4] != "":
 		part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
 	case row[3] != "0": // the key covers a prefix of the column
 		part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
 	}
 	addPart(t, UniqueKey{Name: row[1]}, part)
-	return nil
 }
 
 // mysqlExpression returns an expression as it was before the catalog escaped its quotes.
@@ -142,21 +135,20 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 
 func mysqlThings() []string {
 	return []string{
-		"SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name) " +
-			"FROM information_schema.schemata WHERE schema_name = DATABASE()",
-		"SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', '' " +
-			"FROM information_schema.tables WHERE table_schema = DATABASE() " +
-			"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')",
-		"SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition) " +
-			"FROM information_schema.views WHERE table_schema = DATABASE()",
-		"SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing, " +
-			"event_manipulation, action_statement) " +
-			"FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
-		"SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic, " +
-			"dtd_identifier, routine_definition) " +
-			"FROM information_schema.routines WHERE routine_schema = DATABASE()",
-		"SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value, " +
-			"interval_field, starts, ends, on_completion, event_definition) " +
-			"FROM information_schema.events WHERE event_schema = DATABASE()",
+		`SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name)
+			FROM information_schema.schemata WHERE schema_name = DATABASE()`,
+		`SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', ''
+			FROM information_schema.tables WHERE table_schema = DATABASE()
+			AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')`,
+		`SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition)
+			FROM information_schema.views WHERE table_schema = DATABASE()`,
+		`SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing,
+			event_manipulation, action_statement)
+			FROM information_schema.triggers WHERE trigger_schema = DATABASE()`,
+		`SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic,
+			dtd_identifier, routine_definition) FROM information_schema.routines WHERE routine_schema = DATABASE()`,
+		`SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value,
+			interval_field, starts, ends, on_completion, event_definition)
+			FROM information_schema.events WHERE event_schema = DATABASE()`,
 	}
 }

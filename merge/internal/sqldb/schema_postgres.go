@@ -20,74 +20,62 @@ func postgresFamily(name string) Family {
 // postgresTables reads the tables of the first schema in the search path.
 func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	// Partitions are left out: rows are written to the table that they belong to.
-	return readTables(ctx, d, "SELECT c.relname, (c.relkind = 'p')::int::text FROM pg_class c "+
-		"WHERE c.relnamespace = "+currentNamespace+" AND c.relkind IN ('r', 'p') "+
-		"AND NOT c.relispartition ORDER BY 1",
+	return readTables(ctx, d, `SELECT c.relname, c.relkind = 'p' FROM pg_class c
+		WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1`,
 		// Tables from which others inherit. A partitioned table has rows only in its partitions.
-		reading{"SELECT DISTINCT c.relname, " +
-			"EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid)::int::text, " +
-			"row_security_active(c.oid)::int::text " +
-			"FROM pg_class c WHERE c.relnamespace = " + currentNamespace +
-			" AND c.relkind IN ('r', 'p')", func(t *Table, row []string) error {
-			t.Heirs, t.Hidden = row[1] == "1" && !t.partitioned, row[2] == "1"
-			return nil
-		}},
-		reading{"SELECT c.relname, a.attname, t.typname, t.typtype::text, " +
-			"format_type(a.atttypid, a.atttypmod), a.attnotnull::int::text, a.atthasdef::int::text, " +
-			"(a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE e.adrelid = a.attrelid AND " +
-			"e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'))::int::text, " +
-			"(a.attgenerated <> '')::int::text, a.atttypmod::text, " +
-			"COALESCE(l.collname, ''), CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname " +
-			// What a collation does stands in other columns in other versions.
-			"WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text " +
-			"ELSE '' END FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
-			"JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation " +
-			"WHERE c.relnamespace = " + currentNamespace + " AND c.relkind IN ('r', 'p') " +
-			"AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.relname, a.attnum", postgresColumn},
-		reading{"SELECT c.relname, x.relname, i.indisprimary::int::text, " +
-			"COALESCE(a.attname, ''), pg_get_indexdef(i.indexrelid, k.n::int, true), " +
-			"COALESCE(pg_get_expr(i.indpred, i.indrelid, true), ''), " +
-			// PostgreSQL 14 has no such column.
-			"COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)::int::text FROM pg_index i " +
-			"JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid " +
-			"CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n) " +
-			"LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1] " +
-			"AND i.indkey[k.n - 1] > 0 " +
-			"WHERE c.relnamespace = " + currentNamespace + " AND i.indisunique " +
-			"ORDER BY c.relname, x.relname, k.n", postgresKeyPart},
-		reading{"SELECT c.relname, a.attname, " +
-			"pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
-			"JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum " +
-			"WHERE c.relnamespace = " + currentNamespace + " AND a.attgenerated <> ''", compute},
-		reading{"SELECT c.relname, o.conname " +
-			"FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid " +
-			"WHERE o.contype = 'x' AND c.relnamespace = " + currentNamespace +
-			" ORDER BY 1, 2", func(t *Table, row []string) error {
-			t.Exclusions = append(t.Exclusions, row[1])
-			return nil
-		}},
-		reading{"SELECT c.relname, o.conname, a.attname, p.relname, " +
-			"b.attname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid " +
-			"JOIN pg_class p ON p.oid = o.confrelid " +
-			"CROSS JOIN LATERAL generate_subscripts(o.conkey, 1) AS k(n) " +
-			"JOIN pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = o.conkey[k.n] " +
-			"JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = o.confkey[k.n] " +
-			"WHERE o.contype = 'f' AND o.conparentid = 0 " +
-			"AND c.relnamespace = " + currentNamespace + " ORDER BY c.relname, o.conname, k.n", references()},
+		reading{`SELECT c.relname, EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid),
+			row_security_active(c.oid) FROM pg_class c WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p')`,
+			func(t *Table, row []string) {
+				t.Heirs, t.Hidden = row[1] == "1" && !t.partitioned, row[2] == "1"
+			}},
+		// What a collation does stands in other columns in other versions.
+		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
+			a.attnotnull, a.atthasdef, a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE
+				e.adrelid = a.attrelid AND e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'),
+			a.attgenerated <> '', a.atttypmod, l.collname,
+			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
+				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END
+			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+			ORDER BY c.relname, a.attnum`, postgresColumn},
+		// PostgreSQL 14 has no column for NULLS NOT DISTINCT.
+		reading{`SELECT c.relname, x.relname, i.indisprimary, a.attname,
+			pg_get_indexdef(i.indexrelid, k.n::int, true), pg_get_expr(i.indpred, i.indrelid, true),
+			COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false) FROM pg_index i
+			JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+			CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n)
+			LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
+			AND i.indkey[k.n - 1] > 0 WHERE c.relnamespace = {here} AND i.indisunique
+			ORDER BY c.relname, x.relname, k.n`, postgresKeyPart},
+		reading{`SELECT c.relname, a.attname, pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a
+			JOIN pg_class c ON c.oid = a.attrelid JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+			WHERE c.relnamespace = {here} AND a.attgenerated <> ''`, compute},
+		reading{`SELECT c.relname, o.conname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
+			WHERE o.contype = 'x' AND c.relnamespace = {here} ORDER BY 1, 2`,
+			func(t *Table, row []string) { t.Exclusions = append(t.Exclusions, row[1]) }},
+		reading{`SELECT c.relname, o.conname, a.attname, p.relname, b.attname FROM pg_constraint o
+			JOIN pg_class c ON c.oid = o.conrelid JOIN pg_class p ON p.oid = o.confrelid
+			CROSS JOIN LATERAL generate_subscripts(o.conkey, 1) AS k(n)
+			JOIN pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = o.conkey[k.n]
+			JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = o.confkey[k.n]
+			WHERE o.contype = 'f' AND o.conparentid = 0 AND c.relnamespace = {here}
+			ORDER BY c.relname, o.conname, k.n`, references()},
 		// Those of a partition act on rows that are written to its table. Those for replicas only act nowhere
 		// else.
-		reading{"SELECT DISTINCT c.relname, t.tgname " +
-			"FROM pg_trigger t " +
-			"JOIN pg_class c ON c.oid = COALESCE(pg_partition_root(t.tgrelid), t.tgrelid) " +
-			"WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') " +
-			"AND c.relnamespace = " + currentNamespace + " ORDER BY t.tgname", addTrigger})
+		reading{`SELECT DISTINCT c.relname, t.tgname FROM pg_trigger t
+			JOIN pg_class c ON c.oid = COALESCE(pg_partition_root(t.tgrelid), t.tgrelid)
+			WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = {here}
+			ORDER BY t.tgname`, addTrigger})
 }
 
-func postgresColumn(t *Table, row []string) error {
-	mod, err := strconv.Atoi(row[9])
-	if err != nil {
-		return err
-	}
+// here puts the schema in which PostgreSQL creates tables into a statement.
+func here(text string) string {
+	return strings.ReplaceAll(text, "{here}", "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())")
+}
+
+func postgresColumn(t *Table, row []string) {
+	mod, _ := strconv.Atoi(row[9]) // -1 without a limit
 	c := &Column{
 		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
 		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
@@ -102,32 +90,29 @@ func postgresColumn(t *Table, row []string) error {
 		c.precision = mod
 	}
 	t.Columns = append(t.Columns, c)
-	return nil
 }
 
-func postgresKeyPart(t *Table, row []string) error {
+func postgresKeyPart(t *Table, row []string) {
 	if row[2] == "1" {
 		t.Primary = append(t.Primary, row[3])
-		return nil
+		return
 	}
 	part := KeyPart{Column: row[3]}
 	if part.Column == "" {
 		part.Expression = row[4]
 	}
 	addPart(t, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"}, part)
-	return nil
 }
 
 func postgresObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, "SELECT n.nspname, c.relname, c.relkind::text, "+
-		"(n.nspname = current_schema())::int::text, c.relispartition::int::text, "+
-		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass "+
-		"AND p.objid = c.oid AND p.deptype = 'e')::int::text, "+
-		"EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid "+
-		"AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid = "+
-		"'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)::int::text FROM "+
-		"pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', "+
-		"'S') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2"))
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, `SELECT n.nspname, c.relname, c.relkind::text,
+		n.nspname = current_schema(), c.relispartition, EXISTS (SELECT 1 FROM pg_depend p
+			WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid AND p.deptype = 'e'),
+		EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid
+			AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid =
+			'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f',
+		'S') AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2`))
 	if err != nil {
 		return err
 	}
@@ -175,73 +160,62 @@ func postgresObjects(ctx context.Context, d *DB) error {
 	return nil
 }
 
+// postgresThings are the queries for [Things]. A foreign key is kept by triggers, which can be switched off.
+// A long list of arguments ends with a digest, so that no two functions have one name. A counter that counts
+// down stands at the negative of its number, so that it never falls.
 func postgresThings() []string {
-	const here = currentNamespace
 	const noExtension = " AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.deptype = 'e' AND e.objid = "
 	return []string{
-		"SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text, " +
-			"c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), " +
-			"pg_get_expr(c.relpartbound, c.oid), (SELECT string_agg(inhparent::regclass::text, ',' " +
-			"ORDER BY inhseqno) FROM pg_inherits WHERE inhrelid = c.oid)) FROM pg_class c " +
-			"WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace = " + here,
-		"SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), " +
-			"'COLLATE ' || NULLIF(l.collname, 'default'), CASE WHEN a.attnotnull THEN 'NOT NULL' END, " +
-			"NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''), " +
-			"'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)) FROM pg_class c JOIN pg_attribute a " +
-			"ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped " +
-			"LEFT JOIN pg_collation l ON l.oid = a.attcollation " +
-			"LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum " +
-			"WHERE c.relkind IN ('r', 'p', 'f', 'c') AND c.relnamespace = " + here,
-		"SELECT 'index', c.relname, x.relname, concat_ws(' ', pg_get_indexdef(i.indexrelid), " +
-			"CASE WHEN NOT i.indisvalid THEN 'INVALID' END) FROM pg_index i " +
-			"JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid " +
-			"WHERE c.relnamespace = " + here,
-		// A foreign key is kept by triggers, which can be switched off.
-		"SELECT 'constraint', COALESCE(c.relname, y.typname, ''), o.conname, concat_ws(' ', " +
-			"pg_get_constraintdef(o.oid), CASE WHEN NOT o.convalidated THEN 'UNVALIDATED' END, " +
-			"(SELECT string_agg(t.tgenabled::text, '' ORDER BY t.tgenabled) FROM pg_trigger t " +
-			"WHERE t.tgconstraint = o.oid)) FROM pg_constraint o LEFT JOIN pg_class c ON c.oid = o.conrelid " +
-			"LEFT JOIN pg_type y ON y.oid = o.contypid WHERE o.connamespace = " + here,
-		"SELECT 'trigger', c.relname, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) " +
-			"FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'rule', c.relname, r.rulename, concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled) " +
-			"FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN' " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) " +
-			"FROM pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = " + here,
-		// A long list of arguments ends with a digest, so that no two functions have one name.
-		"SELECT 'function', '', CASE WHEN length(s.text) <= 400 THEN s.text ELSE left(s.text, 300) || '#' || " +
-			"encode(sha256(convert_to(s.text, 'UTF8')), 'hex') END, " +
-			"CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE pg_get_functiondef(p.oid) END FROM pg_proc p " +
-			"CROSS JOIN LATERAL (SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' " +
-			"AS text) AS s " +
-			"WHERE p.pronamespace = " + here + noExtension + "p.oid)",
-		"SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(" +
-			"quote_literal(e.enumlabel), " +
-			"', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid), " +
-			"CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod) END, " +
-			"CASE WHEN y.typnotnull THEN 'NOT NULL' END, y.typdefault) FROM pg_type y " +
-			"WHERE y.typtype IN ('e', 'd', 'r') AND y.typnamespace = " + here + noExtension + "y.oid)",
-		"SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid " +
-			"WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') " +
-			"LIMIT 1), ''), " +
-			"c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, " +
-			"s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
-			"WHERE c.relnamespace = " + here,
-		// A counter that counts down stands at the negative of its number, so that it never falls.
-		"SELECT 'counter', '', c.relname, " +
-			"(pg_sequence_last_value(s.seqrelid)::numeric * sign(s.seqincrement))::text " +
-			"FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid " +
-			"WHERE has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') " +
-			"AND pg_sequence_last_value(s.seqrelid) IS NOT NULL " +
-			"AND c.relnamespace = " + here,
-		"SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text, " +
-			"pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p " +
-			"JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = " + here,
-		"SELECT 'collation', '', l.collname, (to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text " +
-			"FROM pg_collation l WHERE l.collnamespace = " + here + noExtension + "l.oid)",
-		"SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x",
+		`SELECT 'table', c.relname, '', concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text,
+			c.relrowsecurity, c.relforcerowsecurity, pg_get_partkeydef(c.oid), pg_get_expr(c.relpartbound, c.oid),
+			(SELECT string_agg(inhparent::regclass::text, ',' ORDER BY inhseqno) FROM pg_inherits WHERE inhrelid =
+			c.oid)) FROM pg_class c WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace = {here}`,
+		`SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), 'COLLATE '
+			|| NULLIF(l.collname, 'default'), CASE WHEN a.attnotnull THEN 'NOT NULL' END, NULLIF(a.attidentity,
+			''), NULLIF(a.attgenerated, ''), 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)) FROM pg_class c JOIN
+			pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped LEFT JOIN pg_collation l
+			ON l.oid = a.attcollation LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum WHERE
+			c.relkind IN ('r', 'p', 'f', 'c') AND c.relnamespace = {here}`,
+		`SELECT 'index', c.relname, x.relname, concat_ws(' ', pg_get_indexdef(i.indexrelid), CASE WHEN NOT
+			i.indisvalid THEN 'INVALID' END) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x
+			ON x.oid = i.indexrelid WHERE c.relnamespace = {here}`,
+		`SELECT 'constraint', COALESCE(c.relname, y.typname, ''), o.conname, concat_ws(' ',
+			pg_get_constraintdef(o.oid), CASE WHEN NOT o.convalidated THEN 'UNVALIDATED' END, (SELECT
+			string_agg(t.tgenabled::text, '' ORDER BY t.tgenabled) FROM pg_trigger t WHERE t.tgconstraint =
+			o.oid)) FROM pg_constraint o LEFT JOIN pg_class c ON c.oid = o.conrelid LEFT JOIN pg_type y ON y.oid =
+			o.contypid WHERE o.connamespace = {here}`,
+		`SELECT 'trigger', c.relname, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) FROM
+			pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace = {here}`,
+		`SELECT 'rule', c.relname, r.rulename, concat_ws(' ', pg_get_ruledef(r.oid), r.ev_enabled) FROM
+			pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN' AND c.relnamespace =
+			{here}`,
+		`SELECT 'view', c.relname, '', concat_ws(' ', c.relkind, c.reloptions::text, pg_get_viewdef(c.oid)) FROM
+			pg_class c WHERE c.relkind IN ('v', 'm') AND c.relnamespace = {here}`,
+		`SELECT 'function', '', CASE WHEN length(s.text) <= 400 THEN s.text ELSE left(s.text, 300) || '#' ||
+			encode(sha256(convert_to(s.text, 'UTF8')), 'hex') END, CASE WHEN p.prokind = 'a' THEN 'aggregate' ELSE
+			pg_get_functiondef(p.oid) END FROM pg_proc p CROSS JOIN LATERAL (SELECT p.proname || '(' ||
+			pg_get_function_identity_arguments(p.oid) || ')' AS text) s WHERE p.pronamespace = {here}` +
+			noExtension + "p.oid)",
+		`SELECT 'type', '', y.typname, concat_ws(' ', y.typtype, (SELECT string_agg(quote_literal(e.enumlabel),
+			', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid), CASE WHEN y.typtype = 'd'
+			THEN format_type(y.typbasetype, y.typtypmod) END, CASE WHEN y.typnotnull THEN 'NOT NULL' END,
+			y.typdefault) FROM pg_type y WHERE y.typtype IN ('e', 'd', 'r') AND y.typnamespace = {here}` +
+			noExtension + "y.oid)",
+		`SELECT 'sequence', COALESCE((SELECT o.relname FROM pg_depend d JOIN pg_class o ON o.oid = d.refobjid
+			WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') LIMIT 1), ''),
+			c.relname, concat_ws(' ', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin,
+			s.seqmax, s.seqcache, s.seqcycle) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE
+			c.relnamespace = {here}`,
+		`SELECT 'counter', '', c.relname, (pg_sequence_last_value(s.seqrelid)::numeric *
+			sign(s.seqincrement))::text FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE
+			has_sequence_privilege(s.seqrelid, 'SELECT, USAGE') AND pg_sequence_last_value(s.seqrelid) IS NOT NULL
+			AND c.relnamespace = {here}`,
+		`SELECT 'policy', c.relname, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, p.polroles::text,
+			pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_policy p JOIN
+			pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = {here}`,
+		`SELECT 'collation', '', l.collname, (to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text FROM
+			pg_collation l WHERE l.collnamespace = {here}` + noExtension + "l.oid)",
+		`SELECT 'extension', '', x.extname, x.extversion FROM pg_extension x`,
 	}
 }
 
@@ -249,7 +223,7 @@ func postgresThings() []string {
 const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
 	SELECT 1 FROM pg_constraint o WHERE o.conrelid = c.oid AND o.contype = 'c') AND NOT EXISTS (
 	SELECT 1 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0
-	AND NOT a.attisdropped AND t.typtype <> 'e' AND t.typnamespace <> 'pg_catalog'::regnamespace))::int::text,
+	AND NOT a.attisdropped AND t.typtype <> 'e' AND t.typnamespace <> 'pg_catalog'::regnamespace)),
 	current_setting('server_version') || ' ' || current_setting('server_encoding') || ' ' || (
 	SELECT string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), a.attnotnull,
 		a.attgenerated, pg_get_expr(e.adbin, e.adrelid), (SELECT string_agg(quote_literal(l.enumlabel), ','
@@ -259,4 +233,4 @@ const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
 	SELECT COALESCE(string_agg(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), E'\n'
 		ORDER BY substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), '') FROM pg_index i
 	WHERE i.indrelid = c.oid), c.relname
-	FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = ` + currentNamespace
+	FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = {here}`

@@ -32,32 +32,30 @@ func sqliteFamily(declared string) Family {
 }
 
 // sqliteOwn are the tables and their statements. Those of modules have columns that only the modules know.
-const sqliteOwn = " FROM (SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE " +
-	"'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m"
+const sqliteOwn = ` FROM (SELECT name, sql FROM sqlite_master WHERE type = 'table'
+	AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m `
 
 // sqliteTables reads the tables of a SQLite database.
 func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d, "SELECT m.name"+sqliteOwn,
 		// hidden: 1 is a hidden column of a virtual table, 2 and 3 are generated columns.
-		reading{"SELECT m.name, x.name, x.type, x.\"notnull\", x.dflt_value IS NOT NULL, x.pk, x.hidden" +
-			sqliteOwn + " JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
-		reading{"SELECT m.name, x.name" + sqliteOwn + " JOIN pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 " +
-			"ORDER BY m.name, x.pk", func(t *Table, row []string) error {
-			t.Primary = append(t.Primary, row[1])
-			return nil
-		}},
-		reading{"SELECT m.name, l.name, l.origin, COALESCE(i.sql, ''), COALESCE(x.name, ''), x.coll, x.seqno" +
-			sqliteOwn + " JOIN pragma_index_list(m.name) AS l LEFT JOIN sqlite_master AS i ON i.type = 'index' " +
-			"AND i.name = l.name JOIN pragma_index_xinfo(l.name) AS x WHERE l.\"unique\" = 1 AND x.key = 1 " +
-			"ORDER BY m.name, l.name, x.seqno", sqliteKeyPart},
-		reading{"SELECT m.name, f.id, f.\"from\", f.\"table\", COALESCE(f.\"to\", '')" + sqliteOwn +
-			" JOIN pragma_foreign_key_list(m.name) AS f ORDER BY m.name, f.id, f.seq", references()},
+		reading{`SELECT m.name, x.name, x.type, x."notnull", x.dflt_value IS NOT NULL, x.pk, x.hidden` +
+			sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
+		reading{"SELECT m.name, x.name" + sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 " +
+			"ORDER BY m.name, x.pk", func(t *Table, row []string) { t.Primary = append(t.Primary, row[1]) }},
+		reading{"SELECT m.name, l.name, l.origin, i.sql, x.name, x.coll, x.seqno" + sqliteOwn +
+			`JOIN pragma_index_list(m.name) AS l
+			LEFT JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name
+			JOIN pragma_index_xinfo(l.name) AS x WHERE l."unique" = 1 AND x.key = 1
+			ORDER BY m.name, l.name, x.seqno`, sqliteKeyPart},
+		reading{`SELECT m.name, f.id, f."from", f."table", f."to"` + sqliteOwn +
+			"JOIN pragma_foreign_key_list(m.name) AS f ORDER BY m.name, f.id, f.seq", references()},
 		reading{"SELECT m.name, m.sql" + sqliteOwn, sqliteStatement},
 		reading{"SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY name", addTrigger})
 }
 
 // sqliteStatement notes what only the statement that made a table says.
-func sqliteStatement(t *Table, row []string) error {
+func sqliteStatement(t *Table, row []string) {
 	sqliteFolds(t, row[1])
 	if len(t.Primary) == 1 {
 		c := t.Column(t.Primary[0])
@@ -65,14 +63,13 @@ func sqliteStatement(t *Table, row []string) error {
 		c.counted, c.HasDefault = counts == "AUTOINCREMENT", c.HasDefault || counts != ""
 	}
 	if dialect.Rowid("INTEGER", row[1]) == "" {
-		return nil // WITHOUT ROWID
+		return // WITHOUT ROWID
 	}
 	for _, name := range []string{"oid", "_rowid_", "rowid"} {
 		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
 			t.RowID = name
 		}
 	}
-	return nil
 }
 
 var (
@@ -107,7 +104,7 @@ func sqliteFolds(t *Table, statement string) {
 	}
 }
 
-func sqliteColumn(t *Table, row []string) error {
+func sqliteColumn(t *Table, row []string) {
 	c := &Column{
 		Name: row[1], Declared: row[2], Family: sqliteFamily(row[2]), precision: -1,
 		Nullable: row[3] == "0" && row[5] == "0", HasDefault: row[4] == "1", Generated: row[6] != "0",
@@ -117,12 +114,11 @@ func sqliteColumn(t *Table, row []string) error {
 		c.MaxChars, _ = strconv.Atoi(m[1]) // a number that does not fit is no limit
 	}
 	t.Columns = append(t.Columns, c)
-	return nil
 }
 
-func sqliteKeyPart(t *Table, row []string) error {
+func sqliteKeyPart(t *Table, row []string) {
 	part := KeyPart{Column: row[4], Collation: row[5]}
-	position, err := strconv.Atoi(row[6])
+	position, _ := strconv.Atoi(row[6])
 	// What is indexed, and the condition of a partial index, stand in the statement that made it.
 	inner, rest := brackets(row[3])
 	if parts := splitSQL(inner); part.Column == "" && position < len(parts) {
@@ -137,7 +133,6 @@ func sqliteKeyPart(t *Table, row []string) error {
 	} else if c := t.Column(part.Column); c != nil {
 		c.Collation = part.Collation
 	}
-	return err
 }
 
 func sqliteObjects(ctx context.Context, d *DB) error {

@@ -33,7 +33,7 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 		}
 	}
 	for _, q := range queries {
-		rows, err := d.Strings(ctx, NewStatement(d.Kind, q))
+		rows, err := d.Strings(ctx, NewStatement(d.Kind, here(q)))
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
 		}
 		return all, err
 	}
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, postgresDefinition))
+	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, here(postgresDefinition)))
 	for _, row := range rows {
 		if row[0] == "1" {
 			all[row[2]] = row[1]

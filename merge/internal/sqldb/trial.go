@@ -146,7 +146,7 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 			all = append(all, "ALTER TABLE "+r.name+" ALTER COLUMN "+PostgreSQL.Quote(c.Name)+" DROP NOT NULL")
 		}
 	}
-	of := " = (SELECT oid FROM pg_class WHERE relnamespace = " + currentNamespace + " AND relname = "
+	of := here(" = (SELECT oid FROM pg_class WHERE relnamespace = {here} AND relname = ")
 	if t.partitioned {
 		rows, err := r.d.Strings(ctx, NewStatement(PostgreSQL,
 			"SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') FROM pg_class c "+

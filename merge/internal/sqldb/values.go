@@ -149,13 +149,6 @@ func Integer(v any) (any, error) {
 			return int64(v), nil
 		}
 		return v, nil
-	case int32:
-		return int64(v), nil
-	case bool:
-		if v {
-			return int64(1), nil
-		}
-		return int64(0), nil
 	case float64:
 		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
 			return nil, strconv.ErrSyntax

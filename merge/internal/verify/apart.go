@@ -2,41 +2,32 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 )
 
-// shifts looks at what became of keys that were renumbered, beyond the rows that hold them.
-type shifts struct{ v *verifier }
-
-// left looks for keys that a renumbered table has no more, in the columns that refer to it. All of its keys
-// have moved, so none of them may be left.
-func (s *shifts) left(ctx context.Context, j *job) error {
-	v := s.v
-	k := v.target.kind
+// leftBehind looks for keys that a renumbered table has no more, in the columns that refer to it. All of its
+// keys have moved, so none of them may be left.
+func leftBehind(ctx context.Context, j *job) error {
+	k := j.v.target.kind
 	for _, r := range j.links {
-		parent := v.jobs[r.parent]
-		if parent == nil || parent.offsets == nil || !parent.plan.First || r.inside() || r.when != "" ||
-			!slices.Equal(r.targets, []string{parent.identity().name}) {
-			continue
-		}
-		last := slices.Max(parent.upper)
-		if last < 0 || parent == j && r.columns[0] == j.identity().name {
+		parent := j.v.jobs[r.parent]
+		if parent == nil || !parent.moves || !parent.plan.First || r.inside() || r.when != "" ||
+			!slices.Equal(r.targets, []string{parent.identity().name}) || parent.highest < 0 ||
+			parent == j && r.columns[0] == j.identity().name {
 			continue
 		}
 		name := k.quote(r.columns[0])
 		if c := j.to.column(r.columns[0]); c != nil && c.class != classNumber {
 			name = k.integer(name)
 		}
-		n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+k.quote(j.name)+" WHERE "+name+" > 0 AND "+name+" "+
-			"< "+
-			strconv.FormatInt(v.plan.Counted, 10)+" AND NOT ("+name+" BETWEEN "+
-			strconv.FormatInt(parent.lowest, 10)+" AND "+strconv.FormatInt(last, 10)+")")
-		if err != nil {
+		if err := j.v.noRows(ctx, "apart", j.name, "rows whose "+r.columns[0]+" has an old key of "+parent.name,
+			fmt.Sprintf("%s WHERE %s > 0 AND %s < %d AND NOT (%s BETWEEN %d AND %d)", k.quote(j.name), name, name,
+				j.v.plan.Counted, name, parent.lowest, parent.highest)); err != nil {
 			return err
 		}
-		v.compare("apart", j.name, "", "rows whose "+r.columns[0]+" has an old key of "+parent.name, "0", n)
 	}
 	return nil
 }
@@ -44,15 +35,14 @@ func (s *shifts) left(ctx context.Context, j *job) error {
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
-func (s *shifts) watched(ctx context.Context, w Watched) error {
-	v := s.v
+func watched(ctx context.Context, v *verifier, w Watched) error {
 	parents := w.Of
 	if len(w.Of) == 0 { // if these are no mere chance
 		parents = slices.Sorted(maps.Keys(v.jobs))
 	}
 	var most *trail
 	for _, name := range parents {
-		t, err := s.trail(ctx, w, v.jobs[name])
+		t, err := newTrail(ctx, w, v.jobs[w.Table], v.jobs[name])
 		if err != nil {
 			return err
 		}
@@ -66,7 +56,7 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 	if most == nil {
 		return nil
 	}
-	now, err := most.rows(ctx, v.target, most.child.to, most.keys(v.target, most.child.to))
+	now, err := most.rows(ctx, most.child.inTarget(), true)
 	if err != nil {
 		return err
 	}
@@ -75,13 +65,13 @@ func (s *shifts) watched(ctx context.Context, w Watched) error {
 		column += ", in rows that no when: applies to,"
 	}
 	parent := most.parent
-	switch strangers := max(now-most.stay, 0); {
+	switch {
 	case parent.plan.First:
 		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+
 			" and leads to no row now", strconv.FormatInt(most.before, 10), strconv.FormatInt(most.before-now, 10))
 	case most.all == most.before && w.Likely:
-		v.compare("apart", w.Table, "", "rows whose "+column+", which held nothing but keys of "+parent.name+
-			", leads to rows of another server", "0", strconv.FormatInt(strangers, 10))
+		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
+			", leads to rows of another server", max(now-most.stay, 0))
 	}
 	return nil
 }
@@ -94,58 +84,48 @@ type trail struct {
 	all, before, stay int64
 }
 
-// trail follows a watched column on all sources. It is nil if the keys of the parent have not changed.
-func (s *shifts) trail(ctx context.Context, w Watched, parent *job) (*trail, error) {
-	v := s.v
-	t := &trail{watched: w, child: v.jobs[w.Table], parent: parent}
-	if t.child == nil || parent == nil || parent.offsets == nil || t.child.to.column(w.Column) == nil {
+// newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not
+// changed.
+func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error) {
+	if child == nil || parent == nil || !parent.moves || child.to.column(w.Column) == nil {
 		return nil, nil
 	}
-	for i, d := range v.sources {
-		from := t.child.from[i]
-		if from == nil || from.column(w.Column) == nil || parent.from[i] == nil {
+	t := &trail{watched: w, child: child, parent: parent}
+	for _, s := range child.sides {
+		to := parent.on(s.server)
+		if s.table.column(w.Column) == nil || to == nil {
 			continue
 		}
-		all, err := t.rows(ctx, d, from, "")
+		all, err := t.rows(ctx, s, false)
 		if err != nil {
 			return nil, err
 		}
-		hits, err := t.rows(ctx, d, from, t.keys(d, from))
+		hits, err := t.rows(ctx, s, true)
 		if err != nil {
 			return nil, err
 		}
 		t.all, t.before = t.all+all, t.before+hits
-		if parent.offsets[i] == 0 {
+		if to.added == 0 {
 			t.stay += hits
 		}
 	}
 	return t, nil
 }
 
-// number returns SQL for the number in the watched column.
-func (t *trail) number(d *database, table *relation) string {
-	name := "c." + d.kind.quote(t.watched.Column)
-	if table.column(t.watched.Column).class != classNumber {
-		return d.kind.integer(name)
+// rows counts the rows that have a number in the watched column, or a key of the parent.
+func (t *trail) rows(ctx context.Context, s *side, keys bool) (int64, error) {
+	k := s.d.kind
+	number := "c." + k.quote(t.watched.Column)
+	if s.table.column(t.watched.Column).class != classNumber {
+		number = k.integer(number)
 	}
-	return name
-}
-
-// rows counts the rows that have a number, under one more condition.
-func (t *trail) rows(ctx context.Context, d *database, table *relation, condition string) (int64, error) {
+	text := "SELECT COUNT(*) FROM " + k.quote(t.child.name) + " AS c WHERE " + number + " <> 0"
 	if t.watched.Except != "" {
-		condition += " AND CASE WHEN " + t.watched.Except + " THEN 0 ELSE 1 END = 1"
+		text += " AND CASE WHEN " + t.watched.Except + " THEN 0 ELSE 1 END = 1"
 	}
-	text, err := d.text(ctx, "SELECT COUNT(*) FROM "+d.kind.quote(t.child.name)+" AS c WHERE "+
-		t.number(d, table)+" <> 0"+condition)
-	if err != nil {
-		return 0, err
+	if keys {
+		text += " AND EXISTS (SELECT 1 FROM " + k.quote(t.parent.name) + " AS p WHERE p." +
+			k.quote(t.parent.identity().name) + " = " + number + ")"
 	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
-// keys is the condition that the number is a key of the parent.
-func (t *trail) keys(d *database, table *relation) string {
-	return " AND EXISTS (SELECT 1 FROM " + d.kind.quote(t.parent.name) + " AS p WHERE p." +
-		d.kind.quote(t.parent.identity().name) + " = " + t.number(d, table) + ")"
+	return s.d.number(ctx, text)
 }

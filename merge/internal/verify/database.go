@@ -65,10 +65,7 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 		return nil, errors.New("it cannot be reached any more")
 	}
 	var version string
-	switch {
-	case d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil:
-		d.kind = sqlite
-	default:
+	if d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) != nil {
 		if err := d.conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
 			return nil, err
 		}
@@ -77,11 +74,7 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 		}
 	}
 	d.tidb = strings.Contains(version, "TiDB")
-	for _, setting := range d.kind.session() {
-		// TiDB has no sessions that only read. It can be the target only, and nothing here writes.
-		if setting == mysqlReadOnly && d.tidb {
-			continue
-		}
+	for _, setting := range d.session() {
 		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
 			return nil, err
 		}
@@ -90,20 +83,17 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 	return d, err
 }
 
-// mysqlMode makes MariaDB forget what a subquery returned: it takes texts for one that the subquery tells
-// apart.
-const mysqlMode = "SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"
-
-const mysqlReadOnly = "SET SESSION TRANSACTION READ ONLY"
-
 // session returns the settings by which values are read as they are, and nothing can be written.
-func (k kind) session() []string {
-	switch k {
+func (d *database) session() []string {
+	switch d.kind {
 	case mysql:
-		return []string{
-			"SET SESSION time_zone = '+00:00'", mysqlMode,
-			mysqlReadOnly,
+		// MariaDB would take one answer of a subquery for another text that the subquery tells apart.
+		all := []string{"SET SESSION time_zone = '+00:00'",
+			"SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"}
+		if d.tidb { // which has no sessions that only read. It can be the target only, and nothing here writes.
+			return all
 		}
+		return append(all, "SET SESSION TRANSACTION READ ONLY")
 	case postgres:
 		return []string{
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
@@ -155,27 +145,24 @@ func (d *database) read(ctx, asked context.Context, text string, args []any,
 	fn func(values []any) error) (err error) {
 	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return d.failed(err)
 	}
 	defer func() {
-		if closed := rows.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("%s: %w", d.Name, closed)
+		if closed := rows.Close(); err == nil {
+			err = d.failed(closed)
 		}
 	}()
 	names, err := rows.Columns()
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return d.failed(err)
 	}
 	cells, into, values := make([]cell, len(names)), make([]any, len(names)), make([]any, len(names))
 	for i := range cells {
 		into[i] = &cells[i]
 	}
 	for rows.Next() {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%s: %w", d.Name, err)
-		}
-		if err := rows.Scan(into...); err != nil {
-			return fmt.Errorf("%s: %w", d.Name, err)
+		if err := errors.Join(ctx.Err(), rows.Scan(into...)); err != nil {
+			return d.failed(err)
 		}
 		for i := range cells {
 			values[i] = cells[i].value
@@ -184,23 +171,32 @@ func (d *database) read(ctx, asked context.Context, text string, args []any,
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+	return d.failed(rows.Err())
+}
+
+// failed adds the name of the database to an error.
+func (d *database) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w", d.Name, err)
 }
 
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".
 func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string, err error) {
 	err = d.each(ctx, text, args, func(values []any) error {
-		row := make([]string, len(values))
-		for i, v := range values {
-			row[i] = textOf(v)
-		}
-		all = append(all, row)
+		all = append(all, textsOf(values))
 		return nil
 	})
 	return all, err
+}
+
+func textsOf(values []any) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = textOf(v)
+	}
+	return texts
 }
 
 // text reads one value as text; "" if there is none.
@@ -210,6 +206,93 @@ func (d *database) text(ctx context.Context, text string, args ...any) (string, 
 		return "", err
 	}
 	return rows[0][0], nil
+}
+
+// number reads one whole number.
+func (d *database) number(ctx context.Context, text string) (int64, error) {
+	n, err := d.text(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(n, 10, 64)
+}
+
+// where returns a condition as the part of a statement; "" if there is none.
+func where(condition string) string {
+	if condition == "" {
+		return ""
+	}
+	return " WHERE " + condition
+}
+
+// lookup is one statement that looks up several rows of a database.
+type lookup struct {
+	d     *database
+	parts []string
+	args  []any
+}
+
+// equal returns the condition that a column, which a key may compare in its own way, has a value, as the
+// database compares it. A value that the database cannot have would be an error.
+func (l *lookup) equal(side string, c *column, value any) string {
+	text, k := textOf(value), l.d.kind
+	_, binary := value.([]byte)
+	declared, _, _ := strings.Cut(c.declared, "(")
+	whole := c.class == classNumber && strings.Contains(declared, "int")
+	n, noNumber := strconv.ParseInt(plainNumber(text), 10, 64)
+	_, decimal := new(big.Rat).SetString(plainNumber(text))
+	digits, noDigits := hex.DecodeString(strings.NewReplacer("-", "", "{", "", "}", "").Replace(text))
+	switch {
+	case value == nil, c.class == classUUID && k != sqlite && (noDigits != nil || len(digits) != 16),
+		k == postgres && c.class == classNumber && noNumber != nil && (whole || !decimal),
+		k == postgres && c.class == classText && strings.Contains(text, "\x00"):
+		return "1 = 0"
+	case c.class == classNumber && noNumber == nil && declared == "boolean" && k == postgres:
+		value = n != 0
+	case c.class == classNumber && noNumber == nil:
+		value = n
+	case c.class == classBytes:
+		value = []byte(text)
+	case binary, c.class == classText && k == postgres:
+		value = text
+	}
+	l.args = append(l.args, value)
+	mark := k.placeholder(len(l.args))
+	if k != postgres {
+		return side + " = " + mark
+	}
+	cast := c.declared
+	switch { // a cast to a type with a length would cut the value
+	case whole:
+		cast = "bigint"
+	case declared == "character":
+		cast = "bpchar"
+	case declared == "character varying":
+		cast = "text"
+	case c.class == classText && declared != "text" && declared != "citext": // it may refuse what is no label
+		side, cast = side+"::text", "text"
+	}
+	return side + " = CAST(" + mark + " AS " + cast + ")"
+}
+
+// add looks up what the n-th row has in a list of expressions. The table has the alias k.
+func (l *lookup) add(n int, list, table string, conditions []string) {
+	l.parts = append(l.parts, fmt.Sprintf("SELECT %d, %s FROM %s AS k WHERE %s", n, list, l.d.kind.quote(table),
+		strings.Join(conditions, " AND ")))
+}
+
+// each calls fn for all that was found.
+func (l *lookup) each(ctx context.Context, fn func(n int, values []any) error) error {
+	if len(l.parts) == 0 {
+		return nil
+	}
+	return l.d.each(ctx, strings.Join(l.parts, " UNION ALL "), l.args, func(values []any) error {
+		n, err := strconv.Atoi(textOf(values[0]))
+		if err != nil {
+			return err
+		}
+		return fn(n, values[1:])
+	})
 }
 
 // cell takes a value from the driver without copying it.
@@ -228,7 +311,7 @@ func (c *cell) Scan(v any) error {
 func (d *database) spelled(from *relation, columns []string, alias string) string {
 	var parts []string
 	for _, name := range columns {
-		parts = append(parts, d.digits(from.column(name), alias))
+		parts = append(parts, d.digits(from.column(name), alias+"."+d.kind.quote(name)))
 	}
 	if d.kind == mysql {
 		return "CONCAT(" + strings.Join(parts, ", ',', ") + ")"
@@ -236,8 +319,8 @@ func (d *database) spelled(from *relation, columns []string, alias string) strin
 	return strings.Join(parts, " || ',' || ")
 }
 
-func (d *database) digits(c *column, alias string) string {
-	name := alias + "." + d.kind.quote(c.name)
+// digits is spelled for what a column holds.
+func (d *database) digits(c *column, name string) string {
 	switch {
 	case c.class == classNumber && d.kind == postgres:
 		return name + "::text"
@@ -253,44 +336,6 @@ func (d *database) digits(c *column, alias string) string {
 	return "HEX(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4))"
 }
 
-// asked returns a value as the database takes it for a column, and whether it can have it at all.
-func (d *database) asked(c *column, value any) (any, bool) {
-	text := textOf(value)
-	switch {
-	case c.class == classUUID && d.kind != sqlite:
-		plain := strings.NewReplacer("-", "", "{", "", "}", "").Replace(text)
-		b, err := hex.DecodeString(plain)
-		return text, err == nil && len(b) == 16
-	case c.class == classBytes:
-		return []byte(text), true
-	case c.class == classText && d.kind == postgres && strings.Contains(text, "\x00"):
-		return nil, false
-	}
-	return value, true
-}
-
-// is returns the condition that a column has a bound value, as the database compares it. A cast to a type
-// with a length would cut the value.
-func (d *database) is(alias string, c *column, value string) string {
-	name := alias + "." + d.kind.quote(c.name)
-	if d.kind != postgres {
-		return name + " = " + value
-	}
-	declared, _, _ := strings.Cut(c.declared, "(")
-	switch declared {
-	case "uuid", "bytea", "citext", "smallint", "integer", "bigint":
-		if c.class == classNumber {
-			declared = "bigint"
-		}
-		return name + " = CAST(" + value + " AS " + declared + ")"
-	case "character":
-		return name + " = CAST(" + value + " AS bpchar)"
-	case "text", "character varying":
-		return name + " = CAST(" + value + " AS text)"
-	}
-	return name + "::text = CAST(" + value + " AS text)"
-}
-
 func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {
 	// A name in braces is a column, quoted as this database wants it.
 	expression := "(" + regexp.MustCompile("\\{([^{}'\"`]+)\\}").ReplaceAllStringFunc(s.Expression,
@@ -298,11 +343,7 @@ func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, err
 	if d.kind == postgres {
 		expression += "::text"
 	}
-	text := "SELECT " + expression + " FROM " + d.kind.quote(s.Table) + " AS s"
-	if kept != "" {
-		text += " WHERE " + kept
-	}
-	value, err := d.text(ctx, text)
+	value, err := d.text(ctx, "SELECT "+expression+" FROM "+d.kind.quote(s.Table)+" AS s"+where(kept))
 	n := new(big.Rat)
 	if err != nil || value == "" { // there are no rows
 		return n, err
@@ -343,75 +384,43 @@ func (d *database) expression(alias string, c *column) string {
 		return name + "::float8"
 	case c.declared == "inet": // a cast adds the length of the mask, even if there is none
 		return "CASE WHEN " + name + " IS NOT NULL THEN format('%s', " + name + ") END"
-	case c.declared == "character" || strings.HasPrefix(c.declared, "character("):
-		return name + "::text"
 	}
 	return name + "::text"
 }
 
-// classOf derives the class from the declared type.
+// guess is a word in a declared type, and the class that it speaks for.
+type guess struct {
+	word  string
+	class class
+}
+
+// textual finds types of servers that are texts, whatever other words are in them.
+var textual = regexp.MustCompile(`^(enum\(|char|text)|(char|text|\[\])$|range`)
+
+// classOf derives the class from the declared type. The first guess counts, and those of SQLite are in the
+// order of its rules of affinity.
 func classOf(k kind, declared string) class {
-	type guess struct {
-		word  string
-		class class
-	}
 	guesses := []guess{
-		{"bool", classNumber},
-		{"interval", classText},
-		{"point", classText},
-		{"int", classNumber},
-		{"bit(", classNumber},
-		{"year", classNumber},
-		{"serial", classNumber},
-		{"numeric", classNumber},
-		{"decimal", classNumber},
-		{"real", classFloat},
-		{"double", classFloat},
-		{"float", classFloat},
-		{"bytea", classBytes},
-		{"blob", classBytes},
-		{"binary", classBytes},
-		{"json", classJSON},
-		{"uuid", classUUID},
-		{"datetime", classInstant},
-		{"timestamp", classInstant},
-		{"date", classDate},
+		{"bool", classNumber}, {"interval", classText}, {"point", classText}, {"int", classNumber},
+		{"bit(", classNumber}, {"year", classNumber}, {"serial", classNumber}, {"numeric", classNumber},
+		{"decimal", classNumber}, {"real", classFloat}, {"double", classFloat}, {"float", classFloat},
+		{"bytea", classBytes}, {"blob", classBytes}, {"binary", classBytes}, {"json", classJSON},
+		{"uuid", classUUID}, {"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate},
 		{"time", classClock},
 	}
-	if k == sqlite { // the order of its rules of affinity
+	switch {
+	case k == sqlite:
 		guesses = []guess{
-			{"bool", classNumber},
-			{"int", classNumber},
-			{"uuid", classUUID},
-			{"json", classJSON},
-			{"char", classText},
-			{"clob", classText},
-			{"text", classText},
-			{"blob", classBytes},
-			{"binary", classBytes},
-			{"real", classFloat},
-			{"floa", classFloat},
-			{"double", classFloat},
-			{"datetime", classInstant},
-			{"timestamp", classInstant},
-			{"date", classDate},
-			{"time", classClock},
-			{"num", classNumber},
-			{"dec", classNumber},
+			{"bool", classNumber}, {"int", classNumber}, {"uuid", classUUID}, {"json", classJSON},
+			{"char", classText}, {"clob", classText}, {"text", classText}, {"blob", classBytes},
+			{"binary", classBytes}, {"real", classFloat}, {"floa", classFloat}, {"double", classFloat},
+			{"datetime", classInstant}, {"timestamp", classInstant}, {"date", classDate}, {"time", classClock},
+			{"num", classNumber}, {"dec", classNumber},
 		}
-	} else {
-		if strings.HasPrefix(declared, "set(") {
-			return classSet
-		}
-		for _, word := range []string{"enum(", "char", "text", "range", "[]"} {
-			if strings.HasPrefix(declared, word) || strings.HasSuffix(declared, word) ||
-				word == "range" && strings.Contains(declared, word) {
-				return classText
-			}
-		}
-		if k == postgres && strings.HasPrefix(declared, "bit") {
-			return classText
-		}
+	case strings.HasPrefix(declared, "set("):
+		return classSet
+	case textual.MatchString(declared), k == postgres && strings.HasPrefix(declared, "bit"):
+		return classText
 	}
 	for _, g := range guesses {
 		if strings.Contains(declared, g.word) {
@@ -463,6 +472,13 @@ func (r *relation) column(name string) *column {
 	return nil
 }
 
+// mentions reports whether a unique index with an expression or a condition may depend on a column.
+func (r *relation) mentions(column string) bool {
+	return slices.ContainsFunc(r.opaque, func(text string) bool {
+		return text == "*" || strings.Contains(strings.ToLower(text), strings.ToLower(column))
+	})
+}
+
 // holdsKeys reports whether a column is of a type that keys have.
 func (c *column) holdsKeys() bool {
 	return c.class == classNumber && strings.Contains(c.declared, "int") ||
@@ -504,58 +520,33 @@ func (r *relation) identifies(columns []string) bool {
 		slices.ContainsFunc(r.unique, func(k uniqueKey) bool { return covers(k.columns) })
 }
 
-// catalog reads the tables of the database.
-func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
-	read := d.sqliteCatalog
-	switch d.kind {
-	case mysql:
-		read = d.mysqlCatalog
-	case postgres:
-		read = d.postgresCatalog
-	}
-	tables, err := read(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
-	}
-	for _, t := range tables {
-		for i := range t.links {
-			l := &t.links[i]
-			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
-				l.targets = parent.primary
-			}
-		}
-		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
-	}
-	return tables, nil
-}
-
-// catalogs of servers: each query has the table in the first column, and the rows of one thing follow each
-// other.
+// catalogQueries read a catalog: each has the table in the first column, and the rows of one thing follow
+// each other.
 type catalogQueries struct {
 	columns string // table, column, type, nullable, digits, computed, rule
 	primary string // table, column
-	unique  string // table, index, column
+	unique  string // table, index, column, collation of the index
 	opaque  string // table, text
-	links   string // table, constraint, column, parent, parent's column
+	links   string // table, constraint, column, parent, parent's column or "" for its primary key
 }
 
-func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relation, error) {
+// catalog reads the tables of the database.
+func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
+	q := map[kind]func() catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog,
+		postgres: postgresCatalog}[d.kind]()
 	tables := map[string]*relation{}
 	rows, err := d.texts(ctx, q.columns)
-	if err != nil {
-		return nil, err
-	}
 	for _, row := range rows {
 		t := tables[row[0]]
 		if t == nil {
 			t = &relation{name: row[0]}
 			tables[row[0]] = t
 		}
-		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1}
+		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1,
+			computed: row[5] == "1", rule: row[6]}
 		if n, err := strconv.Atoi(row[4]); err == nil {
 			c.digits = n
 		}
-		c.computed, c.rule = row[5] == "1", row[6]
 		c.class = classOf(d.kind, c.declared)
 		t.columns = append(t.columns, c)
 	}
@@ -576,32 +567,69 @@ func (d *database) ask(ctx context.Context, q catalogQueries) (map[string]*relat
 			t.unique = append(t.unique, uniqueKey{name: row[1]})
 		}
 		k := &t.unique[len(t.unique)-1]
-		if k.columns = append(k.columns, row[2]); t.column(row[2]) == nil || t.column(row[2]).computed {
+		k.columns, k.collations = append(k.columns, row[2]), append(k.collations, row[3])
+		if c := t.column(row[2]); c == nil || c.computed {
 			t.opaque = append(t.opaque, "*") // out of any column
 		}
 	})
 	each(q.opaque, func(t *relation, row []string) { t.opaque = append(t.opaque, row[1]) })
-	each(q.links, addLinks())
-	return tables, err
-}
-
-// addLinks returns what adds references. The rows hold table, constraint, column, parent and its column,
-// which is "" for its primary key.
-func addLinks() func(t *relation, row []string) {
 	last := ""
-	return func(t *relation, row []string) {
-		if at := row[0] + "\x00" + row[1]; at != last {
-			t.links, last = append(t.links, link{parent: row[3]}), at
+	each(q.links, func(t *relation, row []string) {
+		if name := row[0] + "\x00" + row[1]; name != last {
+			t.links, last = append(t.links, link{parent: row[3]}), name
 		}
 		l := &t.links[len(t.links)-1]
 		if l.columns = append(l.columns, row[2]); row[4] != "" {
 			l.targets = append(l.targets, row[4])
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
+	}
+	for _, t := range tables {
+		for i := range t.links {
+			l := &t.links[i]
+			if parent := tables[l.parent]; len(l.targets) == 0 && parent != nil {
+				l.targets = parent.primary
+			}
+		}
+		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
+	}
+	return tables, nil
+}
+
+// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know.
+const sqliteTables = ` FROM (SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
+	ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m JOIN `
+
+// sqliteUnique goes on with the unique indexes. One is plain if it has columns only and no condition.
+const (
+	sqliteUnique = sqliteTables + `pragma_index_list(m.name) AS l ON l."unique" = 1 AND l.origin <> 'pk' `
+	sqlitePlain  = `(l.partial = 0 AND NOT EXISTS (SELECT 1 FROM pragma_index_xinfo(l.name) AS p WHERE p.key = 1
+		AND p.name IS NULL))`
+)
+
+func sqliteCatalog() catalogQueries {
+	return catalogQueries{
+		// 1 is a hidden column of a virtual table, 2 and 3 are computed.
+		columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` +
+			sqliteTables + `pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
+		primary: `SELECT m.name, x.name` + sqliteTables +
+			`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
+		unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
+			`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain +
+			` ORDER BY m.name, l.name, x.seqno`,
+		opaque: `SELECT m.name, i.sql` + sqliteUnique +
+			`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
+		// The name of the parent may be in other letters.
+		links: `SELECT m.name, f.id, f."from", COALESCE(p.name, f."table"), f."to"` + sqliteTables +
+			`pragma_foreign_key_list(m.name) AS f LEFT JOIN sqlite_master AS p ON p.type = 'table'
+			AND p.name = f."table" COLLATE NOCASE ORDER BY m.name, f.id, f.seq`,
 	}
 }
 
-func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, error) {
-	return d.ask(ctx, catalogQueries{
+func mysqlCatalog() catalogQueries {
+	return catalogQueries{
 		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
 		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
 			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
@@ -612,7 +640,7 @@ func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, erro
 			ORDER BY c.table_name, c.ordinal_position`,
 		primary: `SELECT table_name, column_name FROM information_schema.statistics
 			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
-		unique: `SELECT s.table_name, s.index_name, s.column_name FROM information_schema.statistics s
+		unique: `SELECT s.table_name, s.index_name, s.column_name, '' FROM information_schema.statistics s
 			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
 			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
 				AND x.table_name = s.table_name AND x.index_name = s.index_name
@@ -625,12 +653,13 @@ func (d *database) mysqlCatalog(ctx context.Context) (map[string]*relation, erro
 			FROM information_schema.key_column_usage
 			WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE()
 			ORDER BY table_name, constraint_name, ordinal_position`,
-	})
+	}
 }
 
-func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, error) {
-	const here = " n.nspname = current_schema() "
-	return d.ask(ctx, catalogQueries{
+const postgresHere = " n.nspname = current_schema() "
+
+func postgresCatalog() catalogQueries {
+	return catalogQueries{
 		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
 			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
 				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
@@ -639,124 +668,58 @@ func (d *database) postgresCatalog(ctx context.Context) (map[string]*relation, e
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
-			WHERE ` + here + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			ORDER BY c.relname, a.attnum`,
 		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 			JOIN pg_namespace n ON n.oid = c.relnamespace
 			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, k.at`,
-		unique: `SELECT c.relname, x.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, k.at`,
+		unique: `SELECT c.relname, x.relname, a.attname, '' FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
 			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
-			AND k.at <= i.indnkeyatts AND` + here + `ORDER BY c.relname, x.relname, k.at`,
+			AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, x.relname, k.at`,
 		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
 				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisunique AND (i.indexprs IS NOT NULL
 			OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid
-				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + here,
+				AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')) AND` + postgresHere,
 		links: `SELECT c.relname, f.conname, a.attname, p.relname, b.attname FROM pg_constraint f
 			JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_class p ON p.oid = f.confrelid AND p.relnamespace = n.oid
 			CROSS JOIN LATERAL unnest(f.conkey, f.confkey) WITH ORDINALITY AS k (child, parent, at)
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.child
 			JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
-			WHERE f.contype = 'f' AND` + here + `ORDER BY c.relname, f.conname, k.at`,
-	})
+			WHERE f.contype = 'f' AND` + postgresHere + `ORDER BY c.relname, f.conname, k.at`,
+	}
 }
 
-func (d *database) sqliteCatalog(ctx context.Context) (map[string]*relation, error) {
-	tables := map[string]*relation{}
-	names, err := d.texts(
-		ctx,
-		`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
-		ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name`,
-	)
-	if err != nil {
-		return nil, err
+// sequence returns the sequence that gives a column of PostgreSQL or MariaDB its default, or "".
+func (d *database) sequence(ctx context.Context, table, column string) (string, error) {
+	if d.kind == postgres {
+		return d.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
+				FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+				JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+					AND d.refclassid = 'pg_class'::regclass
+				JOIN pg_sequence s ON s.seqrelid = d.refobjid
+				WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
+			pg_get_serial_sequence($1::text, $2::text))`, d.kind.quote(table), column)
 	}
-	for _, row := range names {
-		t := &relation{name: row[0]}
-		tables[t.name] = t
-		columns, err := d.texts(
-			ctx,
-			// 1 is a hidden column of a virtual table, 2 and 3 are computed.
-			`SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid`,
-			t.name,
-		)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range columns {
-			declared := strings.ToLower(c[1])
-			t.columns = append(t.columns, column{name: c[0], declared: declared, class: classOf(sqlite, declared),
-				nullable: c[2] == "0" && c[3] == "0", digits: -1, computed: c[4] != "0"})
-		}
-		slices.SortStableFunc(columns,
-			func(a, b []string) int { return len(a[3]) - len(b[3]) + strings.Compare(a[3], b[3]) })
-		for _, c := range columns {
-			if c[3] != "0" {
-				t.primary = append(t.primary, c[0])
-			}
-		}
-		if err := d.sqliteKeys(ctx, t); err != nil {
-			return nil, err
-		}
+	def, err := d.text(ctx, "SELECT column_default FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", table, column)
+	name, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
+	if !ok {
+		name = ""
 	}
-	for _, t := range tables {
-		for i := range t.links {
-			if tables[t.links[i].parent] != nil {
-				continue
-			}
-			for name := range tables { // the name of the parent may be in other letters
-				if strings.EqualFold(name, t.links[i].parent) {
-					t.links[i].parent = name
-				}
-			}
-		}
-	}
-	return tables, nil
-}
-
-// sqliteKeys reads the unique indexes and the references of a table.
-func (d *database) sqliteKeys(ctx context.Context, t *relation) error {
-	indexes, err := d.texts(ctx, `SELECT l.name, l.partial, COALESCE(m.sql, '') FROM pragma_index_list(?) AS l
-		LEFT JOIN sqlite_master AS m ON m.type = 'index' AND m.name = l.name
-		WHERE l."unique" = 1 AND l.origin <> 'pk' ORDER BY l.name`, t.name)
-	if err != nil {
-		return err
-	}
-	for _, index := range indexes {
-		parts, err := d.texts(ctx,
-			`SELECT COALESCE(name, ''), coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno`, index[0])
-		if err != nil {
-			return err
-		}
-		k := uniqueKey{name: index[0]}
-		for _, part := range parts {
-			k.columns, k.collations = append(k.columns, part[0]), append(k.collations, part[1])
-		}
-		if row := index; row[1] == "0" && !slices.Contains(k.columns, "") {
-			t.unique = append(t.unique, k)
-		} else {
-			t.opaque = append(t.opaque, row[2])
-		}
-	}
-	links, err := d.texts(ctx, `SELECT '', id, "from", "table", COALESCE("to", '')
-		FROM pragma_foreign_key_list(?) ORDER BY id, seq`, t.name)
-	add := addLinks()
-	for _, row := range links {
-		add(t, row)
-	}
-	return err
+	return name, err
 }
 
 // things reads what the database has besides rows, in its own words.
 func (d *database) things(ctx context.Context) (map[thing]string, error) {
-	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings}[d.kind]
+	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings()}[d.kind]
 	if d.kind == sqlite {
 		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
 		if err != nil {

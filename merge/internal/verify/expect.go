@@ -11,37 +11,26 @@ import (
 
 // expecter computes what the target has to hold for the rows of a source.
 type expecter struct {
-	v       *verifier
-	j       *job
-	s       *stream
-	server  int
-	key     []*column // of the primary key that rows have on their server
-	primary []*column // of that which they have in the target
-	at      map[string]int
-	forms   []form
-	buffer  []byte
-	met     int64  // rows of the list of renames
-	listed  *entry // that of the current row
-	copies  []copied
+	*stream
+	keyColumns []*column // of the primary key that rows have on their server
+	primary    []*column // of that which they have in the target
+	buffer     []byte
+	copies     []copied
 
+	listed  *entry            // that of the current row
 	changes map[int]any       // of the current row, by column
 	passed  map[int][]passage // by column of the current row, from where references lead
 }
 
 func newExpecter(s *stream) *expecter {
-	v := s.v
-	e := &expecter{v: v, j: s.j, s: s, server: s.server, at: map[string]int{}, forms: v.forms(s.j, s.columns),
-		changes: map[int]any{}, passed: map[int][]passage{}}
-	for i, c := range s.columns {
-		e.at[c.name] = i
-	}
+	e := &expecter{stream: s, changes: map[int]any{}, passed: map[int][]passage{}}
 	for _, name := range s.rowKey() {
-		if s.from.column(name) != nil {
-			e.key = append(e.key, s.j.to.column(name))
+		if s.table.column(name) != nil {
+			e.keyColumns = append(e.keyColumns, s.to.column(name))
 		}
 	}
-	for _, name := range s.j.to.primary {
-		e.primary = append(e.primary, s.j.to.column(name))
+	for _, name := range s.to.primary {
+		e.primary = append(e.primary, s.to.column(name))
 	}
 	e.findCopies()
 	return e
@@ -72,7 +61,7 @@ func (e *expecter) findCopies() {
 		for _, c := range owner.plan.Rename.Copies {
 			ref, has := e.at[c.Ref]
 			at, hasToo := e.at[c.Column]
-			if c.Table == e.j.name && has && hasToo {
+			if c.Table == e.name && has && hasToo {
 				key := []*column{owner.to.column(owner.to.primary[0])}
 				if len(owner.to.primary) > 1 {
 					key[0] = owner.identity()
@@ -85,11 +74,11 @@ func (e *expecter) findCopies() {
 
 // keyOf returns the key of a row on its server, as the lists of the merge name it.
 func (e *expecter) keyOf(values []any) string {
-	key := make([]any, len(e.s.key))
-	for i, at := range e.s.key {
+	key := make([]any, len(e.key))
+	for i, at := range e.key {
 		key[i] = values[at]
 	}
-	return keyText(key, e.key, e.v.exactly(e.server))
+	return keyText(key, e.keyColumns, e.exactly())
 }
 
 // newKey returns the key that a row has in the target, as the list of renames names it.
@@ -112,11 +101,9 @@ func moveKey(server int, targets []string, values []byte) sum {
 // not there.
 func (e *expecter) row(values []any) (bool, error) {
 	key := ""
-	if e.j.refused != nil || e.j.names != nil { // for nothing else it is needed
+	if e.refused != nil || e.names != nil { // for nothing else it is needed
 		key = e.keyOf(values)
-	}
-	if e.j.refused != nil {
-		if _, refused, err := e.j.refused.get(rowAt(e.server, key)); refused || err != nil {
+		if _, refused, err := e.refused.get(rowAt(e.server, key)); refused || err != nil {
 			return false, err
 		}
 	}
@@ -124,9 +111,9 @@ func (e *expecter) row(values []any) (bool, error) {
 	if err := e.follow(values, e.changes); err != nil {
 		return false, err
 	}
-	if e.j.offsets != nil {
-		if at, has := e.at[e.j.identity().name]; has {
-			e.changes[at] = e.v.shifted(e.j, e.server, values[at])
+	if e.moves {
+		if at, has := e.at[e.identity().name]; has {
+			e.changes[at] = e.shifted(values[at])
 		}
 	}
 	if err := e.rename(key, values, e.changes); err != nil {
@@ -144,21 +131,20 @@ func (e *expecter) row(values []any) (bool, error) {
 // follow makes the references of a row follow their parents.
 func (e *expecter) follow(values []any, changes map[int]any) error {
 	clear(e.passed)
-	for n, r := range e.s.links {
-		if e.s.when[n] >= 0 && textOf(values[e.s.when[n]]) != "1" {
-			continue
-		}
-		parent := e.v.jobs[r.parent]
-		held := !slices.ContainsFunc(slices.Concat(r.columns, r.rest), func(name string) bool {
+	for n := range e.edges {
+		edge := &e.edges[n]
+		r, parent := edge.reference, e.v.jobs[edge.parent]
+		lacks := func(name string) bool {
 			at, ok := e.at[name]
 			return !ok || values[at] == nil
-		})
-		if !held {
+		}
+		if edge.applies >= 0 && textOf(values[edge.applies]) != "1" ||
+			slices.ContainsFunc(r.columns, lacks) || slices.ContainsFunc(r.rest, lacks) {
 			continue
 		}
-		if there := e.s.there[n]; there >= 0 && e.j.plan.Orphans == "null" && textOf(values[there]) != "1" {
+		if edge.there >= 0 && e.plan.Orphans == "null" && textOf(values[edge.there]) != "1" {
 			for _, name := range r.columns {
-				if e.j.to.column(name).nullable {
+				if e.to.column(name).nullable {
 					changes[e.at[name]] = nil
 				}
 			}
@@ -167,27 +153,22 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 		if parent == nil {
 			continue
 		}
-		if r.bits != "" {
-			if err := e.packed(r, parent, values, changes); err != nil {
-				return err
-			}
-			continue
+		move := e.follows
+		switch {
+		case r.bits != "":
+			move = e.packed
+		case r.inside():
+			move = e.inside
 		}
-		if r.inside() {
-			if err := e.inside(r, parent, values, changes); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := e.moved(r, parent, values, changes); err != nil {
+		if err := move(r, parent, values, changes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moved looks up where the parent of a row is now.
-func (e *expecter) moved(r reference, parent *job, values []any, changes map[int]any) error {
+// follows looks up where the parent of a row is now.
+func (e *expecter) follows(r reference, parent *job, values []any, changes map[int]any) error {
 	if parent.moved != nil {
 		e.buffer = e.buffer[:0]
 		for i, name := range r.columns {
@@ -198,20 +179,17 @@ func (e *expecter) moved(r reference, parent *job, values []any, changes map[int
 		if err != nil || !ok {
 			return err
 		}
-		var now [][]byte
-		if err := json.Unmarshal([]byte(text), &now); err != nil {
-			return err
-		}
-		for i, name := range r.columns {
-			changes[e.at[name]] = e.stored(e.at[name], unpacked(now[i]))
+		for i, now := range restored([]byte(text)) {
+			at := e.at[r.columns[i]]
+			changes[at] = e.stored(at, now)
 		}
 		return nil
 	}
 	for i, name := range r.columns {
 		at := e.at[name]
 		switch {
-		case parent.offsets != nil && r.targets[i] == parent.identity().name:
-			changes[at] = e.stored(at, e.v.shifted(parent, e.server, values[at]))
+		case parent.moves && r.targets[i] == parent.identity().name:
+			changes[at] = e.stored(at, parent.on(e.server).shifted(values[at]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			text, ok, err := parent.names.get(
 				sumOf([]byte("name " + strconv.Itoa(e.server) + " " + textOf(values[at]))),
@@ -262,7 +240,7 @@ func (e *expecter) onward(r reference, i int, parent *job, values []any, changes
 		}
 		l := link{columns: r.columns[i : i+1], parent: next.parent, targets: next.targets}
 		passed := append(slices.Clone(r.passed), parent.name)
-		return e.moved(reference{link: l, passed: passed}, far, values, changes)
+		return e.follows(reference{link: l, passed: passed}, far, values, changes)
 	}
 	return nil
 }
@@ -270,14 +248,14 @@ func (e *expecter) onward(r reference, i int, parent *job, values []any, changes
 // rename gives a row its new name, and the names of others that it repeats.
 func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 	e.listed = nil
-	if r := e.j.plan.Rename; r != nil && e.j.names != nil {
-		text, ok, err := e.j.names.get(rowAt(e.server, key))
+	if r := e.plan.Rename; r != nil && e.names != nil {
+		text, ok, err := e.names.get(rowAt(e.server, key))
 		if err != nil {
 			return err
 		}
 		if at, has := e.at[r.Column]; ok && has {
 			now := entryOf(text)
-			if textOf(values[at]) == now.before && (e.s.named < 0 || textOf(values[e.s.named]) == "1") {
+			if textOf(values[at]) == now.before && (e.named < 0 || textOf(values[e.named]) == "1") {
 				e.listed = now
 			}
 			changes[at] = now.name
@@ -286,7 +264,7 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 					changes[at] = derived(d.As, now.name)
 				}
 			}
-			for at, other := range e.s.renamed {
+			for at, other := range e.renamed {
 				changes[at] = values[other]
 			}
 		}
@@ -295,7 +273,7 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 		if values[c.ref] == nil {
 			continue
 		}
-		owner := keyText([]any{values[c.ref]}, c.key, e.v.exactly(e.server))
+		owner := keyText([]any{values[c.ref]}, c.key, e.exactly())
 		text, ok, err := c.owner.names.get(rowAt(e.server, owner))
 		if err != nil {
 			return err
@@ -341,7 +319,7 @@ func (e *expecter) inside(r reference, parent *job, values []any, changes map[in
 			continue // no key is at two places of a document
 		}
 		if other.whole != alone {
-			return fmt.Errorf("table %s, column %s: two references lead the same keys to different rows", e.j.name,
+			return fmt.Errorf("table %s, column %s: two references lead the same keys to different rows", e.name,
 				r.columns[0])
 		}
 		return nil
@@ -405,10 +383,10 @@ func (e *expecter) list(r reference, parent *job, text string) (string, error) {
 // one moves one key.
 func (e *expecter) one(r reference, parent *job, key string) (string, error) {
 	whole := reference{link: link{columns: r.columns, parent: r.parent, targets: r.targets}}
-	changes, values := map[int]any{}, make([]any, len(e.s.columns))
+	changes, values := map[int]any{}, make([]any, len(e.columns))
 	at := e.at[r.columns[0]]
 	values[at] = key
-	err := e.moved(whole, parent, values, changes)
+	err := e.follows(whole, parent, values, changes)
 	now, ok := changes[at]
 	switch {
 	case !ok:
@@ -444,7 +422,7 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 	}
 	next, ok := new(big.Int).SetString(now, 10)
 	if !ok {
-		return fmt.Errorf("table %s, column %s: the new key %q is no number", e.j.name, r.columns[0], now)
+		return fmt.Errorf("table %s, column %s: the new key %q is no number", e.name, r.columns[0], now)
 	}
 	for i, name := range columns {
 		at, whole := e.at[name], numbers[i]

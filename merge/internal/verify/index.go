@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -120,27 +122,24 @@ func (x *index) grow() error {
 	if err := x.table(4 * x.room); err != nil {
 		return err
 	}
-	block := make([]byte, 1024*slotSize)
-	for at := int64(0); ; at += int64(len(block)) {
-		n, err := old.ReadAt(block, at)
-		for i := 0; i+slotSize <= n; i += slotSize {
-			if binary.BigEndian.Uint64(block[i+16:]) == 0 {
-				continue
-			}
-			var s sum
-			copy(s[:], block[i:])
-			to, _, _, err := x.find(s)
-			if err != nil {
-				return err
-			}
-			if _, err := x.slots.WriteAt(block[i:i+slotSize], to); err != nil {
-				return failed(err)
-			}
-			x.used++
+	for slots := bufio.NewReader(old); ; {
+		var slot [slotSize]byte
+		if _, err := io.ReadFull(slots, slot[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return failed(err)
 		}
+		if binary.BigEndian.Uint64(slot[16:]) == 0 {
+			continue
+		}
+		at, _, _, err := x.find(sum(slot[:16]))
 		if err != nil {
-			return nil //nolint:nilerr // the end of the file
+			return err
 		}
+		if _, err := x.slots.WriteAt(slot[:], at); err != nil {
+			return failed(err)
+		}
+		x.used++
 	}
 }
 

@@ -2,39 +2,38 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // joiner checks a table in which equal rows became one. Every row of a source must have been kept or have
 // become a row of the target that is equal to it, and that one must be the row that the policy keeps.
 type joiner struct {
-	v       *verifier
-	j       *job
-	key     uniqueKey
-	columns []*column
-	fixed   []bool // by column: it has the value of the row that stayed
-	own     []int  // columns that refer to rows of the table itself
-	silent  []int  // columns of which the plan does not say what becomes of different values
+	*job
+	by      uniqueKey // in which rows are equal
+	fixed   []bool    // by column: it has the value of the row that stayed
+	own     []int     // columns that refer to rows of the table itself
+	silent  []int     // columns of which the plan does not say what becomes of different values
+	at      map[string]int
 	forms   []form
 	state   *index // by row of the target: what became of it so far
 	targets [][]string
 	lists   *joinLists
 
-	lost, other, unowned int64
-	example              string
-	buffer               []byte
+	lost, other, unowned, totals int64
+	example                      string
+	buffer                       []byte
 }
 
 // joinBatch is how many rows are looked up with one statement.
 const joinBatch = 40
 
-// source is a row of a source as it should be in the target.
+// joinedRow is a row of a source as it should be in the target.
 type joinedRow struct {
 	server int
 	key    string
@@ -48,40 +47,44 @@ type joinedRow struct {
 type heldRow struct {
 	id     sum
 	sum    sum
-	key    string
 	values []any
 }
 
 // outcome is what is known of a row of the target.
 type outcome struct {
-	Owner  int      // the server whose row it is
-	Key    string   // the key of that row there
-	Twins  bool     // the server has several rows that it may be
-	Rows   int      // how many rows became it, if their values are added up
-	Sum    string   // the hash of that row
-	By     string   // what it has in the column of the policy newest
-	Totals []string // of the columns that are added up; "" is NULL
-	Least  []*string
-	Most   []*string
-	Leads  bool // its references to rows of its own table lead where they have to
+	Owner  int       // the server whose row it is
+	Key    string    // the key of that row there
+	Twins  bool      // the server has several rows that it may be
+	Rows   int       // how many rows became it, if their values are added up
+	Sum    string    // the hash of that row
+	By     string    // what it has in the column of the policy newest
+	Totals []string  // of the columns that are added up; "" is NULL
+	Ends   []*string // of the columns of which the least or the greatest value stays
+	Leads  bool      // its references to rows of its own table lead where they have to
 }
 
 // compareJoined compares a table in which equal rows became one.
-func compareJoined(ctx context.Context, v *verifier, j *job) error {
-	n := &joiner{v: v, j: j, columns: j.columns, forms: v.forms(j, j.columns), state: newIndex()}
+func compareJoined(ctx context.Context, j *job) error {
+	n := &joiner{job: j, at: map[string]int{}, forms: j.forms(j.columns), state: newIndex(),
+		by: uniqueKey{columns: j.plan.Key}, lists: &joinLists{job: j, drops: newIndex(), values: newIndex()}}
 	j.moved = newIndex()
-	defer n.state.close()
-	n.key = uniqueKey{columns: j.plan.Key}
+	defer func() {
+		for _, x := range []*index{n.state, n.lists.drops, n.lists.values} {
+			x.close()
+		}
+	}()
 	for _, u := range j.to.unique { // with the collations of the index
 		if sameColumns(u.columns, j.plan.Key) {
-			n.key = u
+			n.by = u
 		}
 	}
-	for i, c := range n.columns {
-		changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
-		if j.plan.Renumber {
-			changing = append(changing, j.to.primary...)
-		}
+	changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
+	if j.plan.Renumber {
+		changing = append(changing, j.to.primary...)
+	}
+	said := slices.Concat(changing, j.to.primary, j.plan.Key, []string{j.plan.By})
+	for i, c := range j.columns {
+		n.at[c.name] = i
 		own := slices.ContainsFunc(j.links, func(r reference) bool {
 			return r.parent == j.name && slices.Contains(r.columns, c.name)
 		})
@@ -89,74 +92,69 @@ func compareJoined(ctx context.Context, v *verifier, j *job) error {
 			n.own = append(n.own, i)
 		}
 		n.fixed = append(n.fixed, !own && !slices.Contains(changing, c.name))
-		said := slices.Concat(changing, j.to.primary, j.plan.Key, []string{j.plan.By})
 		if !own && !slices.Contains(said, c.name) {
 			n.silent = append(n.silent, i)
 		}
 	}
-	n.targets = n.targetsOf()
-	n.lists = &joinLists{v: v}
-	if err := n.lists.read(ctx, j); err != nil {
+	n.findTargets()
+	if err := n.lists.read(ctx); err != nil {
 		return err
 	}
-	passes := []func(context.Context, *joinedRow) error{n.first, n.second}
+	passes := []func(*joinedRow) error{n.first, n.second}
 	if len(n.own) > 0 {
 		passes = append(passes, n.third)
 	}
 	for _, pass := range passes {
 		j.left = 0
-		for i := range v.sources {
-			if j.from[i] != nil {
-				j.read[i] = 0
-				if err := n.each(ctx, i, pass); err != nil {
-					return err
-				}
+		for _, s := range j.sides {
+			s.read = 0
+			if err := n.each(ctx, s, pass); err != nil {
+				return err
 			}
 		}
 	}
 	if err := n.settle(ctx); err != nil {
 		return err
 	}
-	n.lists.settle(j)
+	n.lists.settle()
 	return nil
 }
 
-// targetsOf returns the lists of columns of the table that references hold.
-func (n *joiner) targetsOf() (all [][]string) {
+// findTargets finds the lists of columns of the table that references hold.
+func (n *joiner) findTargets() {
 	for _, child := range n.v.jobs {
 		for _, r := range child.links {
-			if r.parent == n.j.name &&
-				!slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, r.targets) }) {
-				all = append(all, r.targets)
+			if r.parent == n.name &&
+				!slices.ContainsFunc(n.targets, func(o []string) bool { return slices.Equal(o, r.targets) }) {
+				n.targets = append(n.targets, r.targets)
 			}
 		}
 	}
-	return all
 }
 
 // each calls fn for every row of a source, with the rows of the target that are equal to it.
-func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, *joinedRow) error) error {
-	s := newStream(n.v, n.j, server, n.columns)
-	e := newExpecter(s)
+func (n *joiner) each(ctx context.Context, s *side, fn func(*joinedRow) error) error {
+	stream := newStream(s, n.columns)
+	e := newExpecter(stream)
 	var batch []*joinedRow
 	flush := func() error {
 		if err := n.look(ctx, batch); err != nil {
 			return err
 		}
 		for _, row := range batch {
-			if err := fn(ctx, row); err != nil {
+			if err := fn(row); err != nil {
 				return err
 			}
 		}
 		batch = batch[:0]
 		return nil
 	}
-	err := s.each(ctx, func(values []any) error {
-		n.j.read[server]++
-		row := &joinedRow{server: server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
+	err := stream.each(ctx, func(values []any) error {
+		s.read++
+		row := &joinedRow{server: s.server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
 		keep, err := e.row(values)
 		if err != nil || !keep {
-			n.j.left++
+			n.left++
 			return err
 		}
 		row.values = owned(values[:len(n.columns)])
@@ -173,28 +171,24 @@ func (n *joiner) each(ctx context.Context, server int, fn func(context.Context, 
 }
 
 // first finds whose rows those of the target are, and adds up totals.
-func (n *joiner) first(_ context.Context, row *joinedRow) error {
+func (n *joiner) first(row *joinedRow) error {
 	for _, h := range row.found {
 		o, known, err := n.outcome(h.id)
 		if err != nil {
 			return err
 		}
-		mine := h.sum == row.sum
+		adds, mine := n.plan.Policy == policySum, h.sum == row.sum
 		switch {
-		case n.j.plan.Policy == policySum:
-			if !known {
-				o = outcome{Owner: row.server, Key: row.key, Sum: string(fmt.Appendf(nil, "%x", row.sum))}
-			}
-			o.Twins = o.Twins || o.Owner == row.server && o.Key != row.key
+		case !known && (adds || mine):
+			o = outcome{Owner: row.server, Key: row.key, Sum: fmt.Sprintf("%x", row.sum), By: n.preferred(row)}
+		case o.Owner == row.server && (adds && o.Key != row.key || !adds && mine):
+			o.Twins = true
+		case !adds:
+			continue
+		}
+		if adds {
 			o.Rows++
 			n.add(&o, row)
-		case !known && mine:
-			o = outcome{Owner: row.server, Key: row.key, Sum: string(fmt.Appendf(nil, "%x", row.sum)),
-				By: n.by(row)}
-		case known && mine && o.Owner == row.server:
-			o.Twins = true
-		default:
-			continue
 		}
 		if err := n.keep(h.id, o); err != nil {
 			return err
@@ -205,101 +199,74 @@ func (n *joiner) first(_ context.Context, row *joinedRow) error {
 
 // second checks that each row is there or has become a row that comes before it, and notes where
 // references to it have to lead.
-func (n *joiner) second(ctx context.Context, row *joinedRow) error {
-	var stays []heldRow
-	for _, h := range row.found {
-		o, known, err := n.outcome(h.id)
+func (n *joiner) second(row *joinedRow) error {
+	var stays *heldRow
+	var o outcome
+	for i := range row.found {
+		h := &row.found[i]
+		found, known, err := n.outcome(h.id)
 		if err != nil {
 			return err
 		}
-		if !known {
-			continue
-		}
-		own := o.Owner == row.server && h.sum == row.sum
-		if own || n.comesFirst(o, row) {
-			stays = append(stays, h)
+		own := known && found.Owner == row.server && h.sum == row.sum
+		if own || known && stays == nil && n.comesFirst(found, row) {
+			stays, o = h, found
 		}
 		if own {
-			stays = []heldRow{h}
 			break
 		}
 	}
-	if len(stays) == 0 {
-		if n.lost++; n.example == "" {
-			n.example = fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key)
-		}
+	if stays == nil {
+		n.lost++
+		n.example = cmp.Or(n.example, fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key))
 		return nil
 	}
-	o, _, err := n.outcome(stays[0].id)
-	if err != nil {
-		return err
+	became := o.Owner != row.server || o.Key != row.key
+	differs := became && !n.equal(n.silent, row.values, stays.values)
+	if differs {
+		n.differing++
 	}
-	differs := n.differs(row, stays[0])
-	if o.Owner != row.server || o.Key != row.key {
-		if differs {
-			n.j.differing++
+	if became || o.Twins {
+		if err := n.lists.joined(row, o, differs); err != nil {
+			return err
 		}
-		err = n.lists.joined(row, o, differs)
-	} else if o.Twins {
-		err = n.lists.joined(row, o, false)
 	}
-	if err != nil {
-		return err
-	}
-	return n.move(row, stays[0])
+	return n.move(row, stays)
 }
 
-// differs reports whether a row that became another one had other values, of which the plan says nothing.
-func (n *joiner) differs(row *joinedRow, stays heldRow) bool {
-	return slices.ContainsFunc(n.silent, func(at int) bool {
+// equal compares two rows in some columns.
+func (n *joiner) equal(columns []int, a, b []any) bool {
+	return !slices.ContainsFunc(columns, func(at int) bool {
 		f := n.forms[at]
-		return !bytes.Equal(f.append(nil, row.values[at]), f.append(nil, stays.values[at]))
+		return !bytes.Equal(f.append(nil, a[at]), f.append(nil, b[at]))
 	})
 }
 
 // look finds the rows of the target that are equal to rows of a source, as the target compares them.
 func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
-	k := n.v.target.kind
+	t := n.v.target
 	list := make([]string, len(n.columns))
 	for i, c := range n.columns {
-		list[i] = n.v.target.expression("k", c)
+		list[i] = t.expression("k", c)
 	}
-	var parts []string
-	var args []any
+	l := lookup{d: t}
 	for i, row := range batch {
+		null := func(name string) bool {
+			at, has := n.at[name]
+			return !has || row.values[at] == nil
+		}
+		if slices.ContainsFunc(n.by.columns, null) || len(n.by.columns) == 0 {
+			continue
+		}
 		var on []string
-		for at, name := range n.key.columns {
-			position := n.at(name)
-			if position < 0 || row.values[position] == nil {
-				on = nil
-				break
-			}
-			args = append(args, bindable(n.v.target.kind, n.columns[position], row.values[position]))
-			value := k.placeholder(len(args))
-			if k == postgres {
-				value = "CAST(" + value + " AS " + n.columns[position].declared + ")"
-			}
-			on = append(on, n.key.term(k, at, "k.")+" = "+value)
+		for part, name := range n.by.columns {
+			at := n.at[name]
+			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[at], row.values[at]))
 		}
-		if len(on) == len(n.key.columns) && len(on) > 0 {
-			parts = append(
-				parts,
-				"SELECT "+strconv.Itoa(i)+", "+strings.Join(list, ", ")+" FROM "+k.quote(n.j.name)+
-					" AS k WHERE "+strings.Join(on, " AND "),
-			)
-		} else {
-			args = args[:len(args)-len(on)]
-		}
+		l.add(i, strings.Join(list, ", "), n.name, on)
 	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return n.v.target.each(ctx, strings.Join(parts, " UNION ALL "), args, func(values []any) error {
-		i, err := strconv.Atoi(textOf(values[0]))
-		if err != nil {
-			return err
-		}
-		held := n.held(values[1:])
+	return l.each(ctx, func(i int, values []any) error {
+		held := n.held(values)
 		if !slices.ContainsFunc(batch[i].found, func(h heldRow) bool { return h.id == held.id }) {
 			batch[i].found = append(batch[i].found, held)
 		}
@@ -309,7 +276,7 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 
 // third compares the references of rows to rows of their own table. Only now it is known where all of these
 // are.
-func (n *joiner) third(_ context.Context, row *joinedRow) error {
+func (n *joiner) third(row *joinedRow) error {
 	for _, h := range row.found {
 		o, known, err := n.outcome(h.id)
 		if err != nil {
@@ -318,10 +285,7 @@ func (n *joiner) third(_ context.Context, row *joinedRow) error {
 		if !known || o.Leads || o.Owner != row.server || h.sum != row.sum {
 			continue
 		}
-		o.Leads = !slices.ContainsFunc(n.own, func(at int) bool {
-			f := n.forms[at]
-			return !bytes.Equal(f.append(nil, row.values[at]), f.append(nil, h.values[at]))
-		})
+		o.Leads = n.equal(n.own, row.values, h.values)
 		if err := n.keep(h.id, o); err != nil {
 			return err
 		}
@@ -331,12 +295,10 @@ func (n *joiner) third(_ context.Context, row *joinedRow) error {
 
 // settle reads the target, and compares each row with what became of it.
 func (n *joiner) settle(ctx context.Context) error {
-	s := newStream(n.v, n.j, -1, n.columns)
-	m := newSummer(s)
-	var all tally
-	totals := int64(0)
+	s := newStream(n.inTarget(), n.columns)
+	m, all := newSummer(s), newTally(len(n.links))
 	err := s.each(ctx, func(values []any) error {
-		m.add(&all, values, 0, 0)
+		m.add(all, values, 0, 0)
 		h := n.held(values[:len(n.columns)])
 		o, known, err := n.outcome(h.id)
 		if err != nil {
@@ -347,8 +309,8 @@ func (n *joiner) settle(ctx context.Context) error {
 			n.unowned++
 		case o.Sum != fmt.Sprintf("%x", h.sum), len(n.own) > 0 && !o.Leads:
 			n.other++
-		case n.j.plan.Policy == policySum && !n.added(o, h):
-			totals++
+		case n.plan.Policy == policySum && !n.added(o, h):
+			n.totals++
 		}
 		if known && o.Rows > 1 {
 			return n.listed(o)
@@ -358,43 +320,36 @@ func (n *joiner) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := all.rows.rows
-	n.j.present = rows
-	n.v.compare("rows", n.j.name, "", "of the target that are no row of a server", "0", fmt.Sprint(n.unowned))
-	n.v.compare("rows", n.j.name, "",
-		strings.TrimSpace("of servers that became no row of the target "+n.example), "0", fmt.Sprint(n.lost))
-	n.v.compare("checksum", n.j.name, "", "rows that differ from the row that the policy keeps", "0",
-		fmt.Sprint(n.other))
-	if n.j.plan.Policy == policySum {
-		n.v.compare("totals", n.j.name, "", "rows with other totals", "0", fmt.Sprint(totals))
+	n.present = all.rows.rows
+	n.v.none("rows", n.name, "of the target that are no row of a server", n.unowned)
+	n.v.none("rows", n.name, "of servers that became no row of the target "+n.example, n.lost)
+	n.v.none("checksum", n.name, "rows that differ from the row that the policy keeps", n.other)
+	if n.plan.Policy == policySum {
+		n.v.none("totals", n.name, "rows with other totals", n.totals)
 	}
-	n.v.compare("rows", n.j.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
-		fmt.Sprint(rows))
-	all.orphanLines(n.v, n.j)
+	n.v.compare("rows", n.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
+		fmt.Sprint(n.present))
+	all.orphanLines(n.job)
 	return nil
 }
 
 // listed looks up the values that a row got because others became it.
 func (n *joiner) listed(o outcome) error {
-	p := n.j.plan
-	for i, name := range p.Sum {
+	for i, name := range n.plan.Sum {
 		total, some := new(big.Rat).SetString(o.Totals[i])
 		if !some {
 			continue
 		}
 		want := total.FloatString(listDigits + 1)
-		if n.columns[n.at(name)].class == classFloat {
+		if n.columns[n.at[name]].class == classFloat {
 			want = "" // the row of the target is compared, and the list has other digits
 		}
 		if err := n.lists.total(o, name, want); err != nil {
 			return err
 		}
 	}
-	for i, list := range [][]string{p.Min, p.Max} {
-		for at, name := range list {
-			if [][]*string{o.Least, o.Most}[i][at] == nil {
-				continue
-			}
+	for i, name := range n.ends() {
+		if o.Ends[i] != nil {
 			if err := n.lists.total(o, name, ""); err != nil {
 				return err
 			}
@@ -403,10 +358,13 @@ func (n *joiner) listed(o outcome) error {
 	return nil
 }
 
+// ends returns the columns of which the least value stays, and then those of which the greatest one does.
+func (n *joiner) ends() []string { return slices.Concat(n.plan.Min, n.plan.Max) }
+
 // added reports whether a row of the target has the totals of the rows that became it.
 func (n *joiner) added(o outcome, h heldRow) bool {
-	for i, name := range n.j.plan.Sum {
-		v := h.values[n.at(name)]
+	for i, name := range n.plan.Sum {
+		v := h.values[n.at[name]]
 		total, ok := new(big.Rat).SetString(o.Totals[i])
 		if !ok || v == nil {
 			if ok || v != nil {
@@ -418,7 +376,7 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 		if !ok {
 			return false
 		}
-		if n.columns[n.at(name)].class == classFloat {
+		if n.columns[n.at[name]].class == classFloat {
 			x, _ := total.Float64()
 			y, _ := held.Float64()
 			if x != y {
@@ -428,19 +386,23 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 			return false
 		}
 	}
-	for i, list := range [][]string{n.j.plan.Min, n.j.plan.Max} {
-		kept := [][]*string{o.Least, o.Most}[i]
-		for at, name := range list {
-			v := h.values[n.at(name)]
-			if (v == nil) != (kept[at] == nil) {
-				return false
-			}
-			if v != nil && string(n.forms[n.at(name)].append(nil, v)[5:]) != *kept[at] {
-				return false
-			}
+	for i, name := range n.ends() {
+		v := n.spelled(h.values, name)
+		if (v == nil) != (o.Ends[i] == nil) || v != nil && *v != *o.Ends[i] {
+			return false
 		}
 	}
 	return true
+}
+
+// spelled returns what a row has in a column in the form in which values are compared, or nil for NULL.
+func (n *joiner) spelled(values []any, column string) *string {
+	at, has := n.at[column]
+	if !has || values[at] == nil {
+		return nil
+	}
+	text := string(n.forms[at].append(nil, values[at])[5:])
+	return &text
 }
 
 // owned copies values out of the memory of the driver.
@@ -466,40 +428,16 @@ func (n *joiner) hash(values []any) sum {
 	return sumOf(n.buffer)
 }
 
-func (n *joiner) at(name string) int {
-	return slices.IndexFunc(n.columns, func(c *column) bool { return c.name == name })
-}
-
-// bindable returns a value as a driver binds it for a column.
-func bindable(k kind, c *column, v any) any {
-	if c.class == classNumber {
-		if n, err := strconv.ParseInt(plainNumber(textOf(v)), 10, 64); err == nil {
-			if c.declared == "boolean" && k == postgres {
-				return n != 0
-			}
-			return n
-		}
-	}
-	if b, ok := v.([]byte); ok && c.class != classBytes {
-		return string(b)
-	}
-	return v
-}
-
 // held describes a row of the target. Its id is its primary key or, without one, what is in it.
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
-	var key []any
-	var columns []*column
-	b := []byte(nil)
-	for _, name := range n.j.to.primary {
-		if at := n.at(name); at >= 0 {
-			key, columns = append(key, h.values[at]), append(columns, n.columns[at])
-			b = n.forms[at].append(b, h.values[at])
+	var key []byte
+	for _, name := range n.to.primary {
+		if at, has := n.at[name]; has {
+			key = n.forms[at].append(key, h.values[at])
 		}
 	}
-	h.key, h.id = keyText(key, columns, n.v.exact()), sumOf(b)
-	if len(key) == 0 {
+	if h.id = sumOf(key); len(key) == 0 {
 		h.id = h.sum
 	}
 	return h
@@ -521,23 +459,22 @@ func (n *joiner) keep(id sum, o outcome) error {
 	return n.state.set(id, string(text))
 }
 
-func (n *joiner) by(row *joinedRow) string {
-	at := n.at(n.j.plan.By)
-	if at < 0 || row.values[at] == nil {
-		return ""
+// preferred returns what a row has in the column of the policy newest; "" is NULL.
+func (n *joiner) preferred(row *joinedRow) string {
+	if by := n.spelled(row.values, n.plan.By); by != nil {
+		return *by
 	}
-	return string(n.forms[at].append(nil, row.values[at])[5:])
+	return ""
 }
 
 // add adds a row to the totals of a row of the target.
 func (n *joiner) add(o *outcome, row *joinedRow) {
-	p := n.j.plan
+	ends := n.ends()
 	if o.Totals == nil {
-		o.Totals, o.Least, o.Most = make([]string, len(p.Sum)), make([]*string, len(p.Min)), make([]*string,
-			len(p.Max))
+		o.Totals, o.Ends = make([]string, len(n.plan.Sum)), make([]*string, len(ends))
 	}
-	for i, name := range p.Sum {
-		v := row.values[n.at(name)]
+	for i, name := range n.plan.Sum {
+		v := row.values[n.at[name]]
 		more, ok := new(big.Rat).SetString(plainNumber(textOf(v)))
 		if v == nil || !ok {
 			continue
@@ -547,53 +484,40 @@ func (n *joiner) add(o *outcome, row *joinedRow) {
 		}
 		o.Totals[i] = more.RatString()
 	}
-	for i, list := range [][]string{p.Min, p.Max} {
-		kept := [][]*string{o.Least, o.Most}[i]
-		for at, name := range list {
-			v := row.values[n.at(name)]
-			if v == nil {
-				continue
-			}
-			text := string(n.forms[n.at(name)].append(nil, v)[5:])
-			if kept[at] == nil || (compareTexts(text, *kept[at]) < 0) == (i == 0) {
-				kept[at] = &text
-			}
+	for i, name := range ends {
+		v, least := n.spelled(row.values, name), i < len(n.plan.Min)
+		if v != nil && (o.Ends[i] == nil || (compareTexts(*v, *o.Ends[i]) < 0) == least) {
+			o.Ends[i] = v
 		}
 	}
 }
 
 // comesFirst reports whether the row that stayed is the one that the policy keeps.
 func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
-	if n.j.plan.Policy == policyNewest {
-		by := n.by(row)
+	if n.plan.Policy == policyNewest {
+		by := n.preferred(row)
 		return by == "" || o.By != "" && compareTexts(o.By, by) >= 0
 	}
 	return o.Owner <= row.server
 }
 
 // move notes what children of the row hold in the target.
-func (n *joiner) move(row *joinedRow, to heldRow) error {
+func (n *joiner) move(row *joinedRow, to *heldRow) error {
 	for _, targets := range n.targets {
-		n.buffer = n.buffer[:0]
-		now := make([][]byte, len(targets))
-		complete := true
-		for i, name := range targets {
-			at := n.at(name)
-			if at < 0 || row.before[at] == nil {
-				complete = false
-				break
-			}
-			n.buffer = form{class: n.columns[at].class, digits: -1}.append(n.buffer, row.before[at])
-			now[i] = packed(to.values[at])
+		lacks := func(name string) bool {
+			at, has := n.at[name]
+			return !has || row.before[at] == nil
 		}
-		if !complete {
+		if slices.ContainsFunc(targets, lacks) {
 			continue
 		}
-		text, err := json.Marshal(now)
-		if err != nil {
-			return err
+		var before, now []byte
+		for _, name := range targets {
+			at := n.at[name]
+			before = form{class: n.columns[at].class, digits: -1}.append(before, row.before[at])
+			now = form{exact: true}.append(now, to.values[at])
 		}
-		if err := n.j.moved.set(moveKey(row.server, targets, n.buffer), string(text)); err != nil {
+		if err := n.moved.set(moveKey(row.server, targets, before), string(now)); err != nil {
 			return err
 		}
 	}
@@ -602,7 +526,7 @@ func (n *joiner) move(row *joinedRow, to heldRow) error {
 
 // joinLists compares what the tables of the merge say about rows that became one.
 type joinLists struct {
-	v       *verifier
+	*job
 	drops   *index // of one table: by server and key, the row that stayed and whether it differs
 	values  *index // of one table: by server, key and column, the value
 	example string
@@ -611,30 +535,24 @@ type joinLists struct {
 }
 
 // read reads what became of the rows of a table in which equal rows became one.
-func (l *joinLists) read(ctx context.Context, j *job) error {
-	t := l.v.target
-	l.drops, l.values = newIndex(), newIndex()
+func (l *joinLists) read(ctx context.Context) error {
 	differs := columnDiffers
 	if l.v.undiffered {
 		differs = "''"
 	}
-	where := " WHERE tbl = " + t.kind.placeholder(1)
-	err := t.each(ctx, "SELECT server, row_key, keeper_server, keeper_key, "+differs+" FROM "+
-		t.kind.quote(listOfDrops)+where, []any{j.name}, func(values []any) error {
-		l.dropped++
-		keeper := rowAt(l.v.position(textOf(values[2])), shortened(textOf(values[3])))
-		return l.drops.set(rowAt(l.v.position(textOf(values[0])), textOf(values[1])),
-			fmt.Sprintf("%x ", keeper)+textOf(values[4]))
-	})
+	err := l.v.list(ctx, listOfDrops, "server, row_key, keeper_server, keeper_key, "+differs, l.name,
+		func(row []string) error {
+			l.dropped++
+			return l.drops.set(rowAt(l.v.position(row[0]), row[1]),
+				fmt.Sprintf("%x ", rowAt(l.v.position(row[2]), shortened(row[3])))+row[4])
+		})
 	if err != nil {
 		return err
 	}
-	return t.each(ctx, "SELECT server, row_key, col, value FROM "+t.kind.quote(listOfValues)+where,
-		[]any{j.name}, func(values []any) error {
-			l.valued++
-			return l.values.set(rowAt(l.v.position(textOf(values[0])), textOf(values[1])+"\x00"+textOf(values[2])),
-				textOf(values[3]))
-		})
+	return l.v.list(ctx, listOfValues, "server, row_key, col, value", l.name, func(row []string) error {
+		l.valued++
+		return l.values.set(rowAt(l.v.position(row[0]), row[1]+"\x00"+row[2]), row[3])
+	})
 }
 
 // joined looks up a row that became another one. If several rows of one server are equal, nobody can tell
@@ -673,15 +591,10 @@ func (l *joinLists) total(keeper outcome, column, want string) error {
 const listDigits = 15
 
 // settle compares both lists of a table.
-func (l *joinLists) settle(j *job) {
-	rows := -j.left - j.present
-	for _, n := range j.read {
-		rows += n
-	}
-	l.v.compare("lists", j.name, "", strings.TrimSpace("rows of "+listOfDrops+" that are right "+l.example),
+func (l *joinLists) settle() {
+	rows := l.taken() - l.left - l.present
+	l.v.compare("lists", l.name, "", strings.TrimSpace("rows of "+listOfDrops+" that are right "+l.example),
 		fmt.Sprintf("%d of %d", rows, rows), fmt.Sprintf("%d of %d", l.rightDrops, l.dropped))
-	l.v.compare("lists", j.name, "", "rows of "+listOfValues+" that are right",
+	l.v.compare("lists", l.name, "", "rows of "+listOfValues+" that are right",
 		fmt.Sprintf("%d of %d", l.totals, l.totals), fmt.Sprintf("%d of %d", l.rightValues, l.valued))
-	l.drops.close()
-	l.values.close()
 }

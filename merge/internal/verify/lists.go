@@ -7,82 +7,68 @@ import (
 	"strings"
 )
 
-// listCheck compares what the tables of the merge say with what the sources and the target hold.
-type listCheck struct{ v *verifier }
-
-// servers compares which server is where.
-func (l listCheck) servers(ctx context.Context) error {
-	t := l.v.target
+// listedServers compares which server is where by the list of the merge.
+func listedServers(ctx context.Context, v *verifier) error {
 	stored := map[string]string{}
-	err := t.each(ctx, "SELECT number, name, merged_into, target FROM "+t.kind.quote(listOfServers), nil,
-		func(values []any) error {
-			stored[textOf(values[0])] = fmt.Sprintf("%s in %s, %s", textOf(values[1]), textOf(values[2]),
-				textOf(values[3]))
-			return nil
-		})
+	rows, err := v.target.texts(ctx, "SELECT number, name, merged_into, target FROM "+
+		v.target.kind.quote(listOfServers))
 	if err != nil {
 		return err
 	}
+	for _, row := range rows {
+		stored[row[0]] = fmt.Sprintf("%s in %s, %s", row[1], row[2], row[3])
+	}
 	wrong, numbers := 0, 0
-	for _, s := range l.v.plan.Servers {
+	for _, s := range v.plan.Servers {
+		place := fmt.Sprintf("%s in %d, %s", s.Name, v.plan.Target.Number, v.plan.Target.Name)
 		for _, number := range s.Numbers {
-			numbers++
-			if stored[strconv.FormatInt(number, 10)] != fmt.Sprintf("%s in %d, %s", s.Name, l.v.plan.Target.Number,
-				l.v.plan.Target.Name) {
+			if numbers++; stored[strconv.FormatInt(number, 10)] != place {
 				wrong++
 			}
 		}
 	}
-	l.v.compare("lists", listOfServers, "", "servers that are not where it says", "0", strconv.Itoa(wrong))
-	l.v.compare("lists", listOfServers, "", "servers", strconv.Itoa(numbers), strconv.Itoa(len(stored)))
+	v.none("lists", listOfServers, "servers that are not where it says", int64(wrong))
+	v.compare("lists", listOfServers, "", "servers", strconv.Itoa(numbers), strconv.Itoa(len(stored)))
 	return nil
 }
 
-// offsets compares what was added to the keys of a table with where the keys are.
-func (l listCheck) offsets(ctx context.Context, j *job) error {
-	if j.offsets == nil {
+// listedOffsets compares what was added to the keys of a table with where the keys are.
+func listedOffsets(ctx context.Context, j *job) error {
+	if !j.moves {
 		return nil
 	}
-	t := l.v.target
-	return t.each(ctx, "SELECT server, added FROM "+t.kind.quote(listOfOffsets)+" WHERE tbl = "+
-		t.kind.placeholder(1), []any{j.name}, func(values []any) error {
-		i := l.v.position(textOf(values[0]))
-		if i < 0 || !j.counts[i] {
-			return nil // nothing of this server was moved
+	return j.v.list(ctx, listOfOffsets, "server, added", j.name, func(row []string) error {
+		if s := j.on(j.v.position(row[0])); s != nil && s.counts { // or nothing of this server was moved
+			j.v.compare("lists", j.name, s.d.Name, "added to the keys, by "+listOfOffsets,
+				strconv.FormatInt(s.added, 10), row[1])
 		}
-		l.v.compare("lists", j.name, l.v.plan.Servers[i].Name, "added to the keys, by "+listOfOffsets,
-			strconv.FormatInt(j.offsets[i], 10), textOf(values[1]))
 		return nil
 	})
 }
 
-// heirs reports whether other tables of PostgreSQL inherit from a table. Their rows are read with it here,
-// and the merge has copied them by themselves.
-func (l listCheck) heirs(ctx context.Context, j *job) (bool, error) {
-	t := l.v.target
-	if t.kind != postgres {
-		return false, nil
+// listedCopies compares how many rows of a table were read. Tables of PostgreSQL that inherit from another
+// one are read with it here, and the merge has copied them by themselves.
+func listedCopies(ctx context.Context, j *job) error {
+	t := j.v.target
+	if t.kind == postgres {
+		heirs, err := t.number(ctx, "SELECT COUNT(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent "+
+			"WHERE c.relkind = 'r' AND c.oid = to_regclass('"+strings.ReplaceAll(t.kind.quote(j.name), "'", "''")+
+			"')")
+		if err != nil || heirs > 0 {
+			return err
+		}
 	}
-	n, err := t.text(ctx, "SELECT COUNT(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE "+
-		"c.relkind = 'r' AND c.oid = to_regclass('"+strings.ReplaceAll(t.kind.quote(j.name), "'", "''")+"')")
-	return n != "0", err
-}
-
-// copies compares how many rows of a table were read.
-func (l listCheck) copies(ctx context.Context, j *job) error {
-	t := l.v.target
-	if heirs, err := l.heirs(ctx, j); err != nil || heirs {
-		return err
-	}
-	return t.each(ctx, "SELECT server, rows_read, done FROM "+t.kind.quote(listOfCopies)+
-		" WHERE step = 'copy' AND tbl = "+t.kind.placeholder(1), []any{j.name}, func(values []any) error {
-		i := l.v.position(textOf(values[0]))
-		if i < 0 {
-			l.v.compare("lists", j.name, "", "a server in "+listOfCopies, "", textOf(values[0]))
+	return j.v.list(ctx, listOfCopies, "server, rows_read, done, step", j.name, func(row []string) error {
+		if row[3] != "copy" {
 			return nil
 		}
-		l.v.compare("lists", j.name, l.v.plan.Servers[i].Name, "rows that were read, and 1 for the end, by "+
-			listOfCopies, fmt.Sprintf("%d 1", j.read[i]), textOf(values[1])+" "+textOf(values[2]))
+		s := j.on(j.v.position(row[0]))
+		if s == nil {
+			j.v.compare("lists", j.name, "", "a server in "+listOfCopies, "", row[0])
+			return nil
+		}
+		j.v.compare("lists", j.name, s.d.Name, "rows that were read, and 1 for the end, by "+listOfCopies,
+			fmt.Sprintf("%d 1", s.read), row[1]+" "+row[2])
 		return nil
 	})
 }

@@ -131,24 +131,19 @@ func (t *Table) joins() bool {
 	return t.Policy == policySum || t.Policy == policyKeepFirst || t.Policy == policyNewest
 }
 
-// The tables in which the merge tells its user what it has done.
+// The tables in which the merge tells what it has done.
 const (
 	listOfRenames = "merge_renames"
 	listOfRefused = "merge_quarantine"
-)
-
-// The further tables in which the merge tells what it has done.
-const (
 	listOfDrops   = "merge_drops"
 	listOfValues  = "merge_values"
 	listOfServers = "merge_servers"
 	listOfOffsets = "merge_offsets"
 	listOfCopies  = "merge_journal"
+	// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
+	// stayed.
+	columnDiffers = "differs"
 )
-
-// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
-// stayed.
-const columnDiffers = "differs"
 
 // Finding is one comparison.
 type Finding struct {

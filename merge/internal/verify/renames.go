@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -48,83 +49,66 @@ var (
 	number   = regexp.MustCompile(`-[0-9]+$`)
 )
 
-// contest finds out who has the name that a row lost.
-type contest struct {
-	v *verifier
-	j *job
-}
-
 // readNames reads the list of renames, which the players are told by. That each entry is right, and that no
 // row has another name, is checked later.
-func (c *contest) readNames(ctx context.Context) error {
-	v, j := c.v, c.j
-	r := j.plan.Rename
+func readNames(ctx context.Context, j *job) error {
+	v, r := j.v, j.plan.Rename
 	if r == nil {
 		return nil
 	}
 	j.names = newIndex()
-	entries, malformed, first := 0, 0, ""
-	err := c.eachRename(ctx, func(n renamed) error {
+	entries, malformed, first := 0, int64(0), ""
+	err := eachRename(ctx, j, "", nil, func(n renamed) error {
+		if n.server < 0 {
+			v.compare("names", j.name, "", "an entry of a server that the plan does not name", "", n.number)
+			return nil
+		}
 		entries++
 		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.to.column(r.Column).declared) {
 			if malformed++; malformed == 1 {
 				first = fmt.Sprintf("%s: row %s: %q from %q", v.plan.Servers[n.server].Name, n.key, n.now, n.old)
 			}
 		}
-		if err := j.names.set(rowAt(n.server, n.key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
-			return err
-		}
-		if part := j.identified(n.key); part != "" {
-			if err := j.names.set(rowAt(n.server, part), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
+		for _, key := range []string{n.key, j.identified(n.key)} {
+			if key == "" {
+				continue
+			}
+			if err := j.names.set(rowAt(n.server, key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
 				return err
 			}
 		}
 		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
 	})
 	if entries > 0 {
-		v.compare("names", j.name, "", strings.TrimSpace("new names of another form than the plan's "+first), "0",
-			strconv.Itoa(malformed))
+		v.none("names", j.name, "new names of another form than the plan's "+first, malformed)
 	}
 	return err
 }
 
-// entries reads entries of the list of renames for one table.
-func (c *contest) entries(ctx context.Context, rest string, args []any, fn func(renamed) error) error {
-	v := c.v
-	k, newKey := v.target.kind, "new_key"
-	if v.keyless {
+// eachRename calls fn for entries of the list of renames for one table.
+func eachRename(ctx context.Context, j *job, rest string, args []any, fn func(renamed) error) error {
+	t, newKey := j.v.target, "new_key"
+	if j.v.keyless {
 		newKey = "''"
 	}
-	return v.target.each(ctx, "SELECT server, row_key, old_name, new_name, "+newKey+" FROM "+
-		k.quote(listOfRenames)+" WHERE tbl = "+k.placeholder(1)+rest, args, func(values []any) error {
-		number := textOf(values[0])
-		return fn(renamed{number: number, server: v.position(number), key: textOf(values[1]),
-			old: textOf(values[2]), now: textOf(values[3]), newKey: textOf(values[4])})
-	})
-}
-
-// eachRename calls fn for the entries of one table.
-func (c *contest) eachRename(ctx context.Context, fn func(renamed) error) error {
-	return c.entries(ctx, "", []any{c.j.name}, func(n renamed) error {
-		if n.server < 0 {
-			c.v.compare("names", c.j.name, "", "an entry of a server that the plan does not name", "", n.number)
-			return nil
-		}
-		return fn(n)
+	text := "SELECT server, row_key, old_name, new_name, " + newKey + " FROM " + t.kind.quote(listOfRenames) +
+		" WHERE tbl = " + t.kind.placeholder(1) + rest
+	return t.each(ctx, text, append([]any{j.name}, args...), func(values []any) error {
+		row := textsOf(values)
+		return fn(renamed{number: row[0], server: j.v.position(row[0]), key: row[1], old: row[2], now: row[3],
+			newKey: row[4]})
 	})
 }
 
 // renamesAfter reads a page of the list.
-func (c *contest) renamesAfter(ctx context.Context, last renamed) (page []renamed, err error) {
-	v, j := c.v, c.j
+func renamesAfter(ctx context.Context, j *job, last renamed) (page []renamed, err error) {
 	number := int64(-1)
 	if last.server >= 0 {
-		number = v.plan.Servers[last.server].Number
+		number = j.v.plan.Servers[last.server].Number
 	}
-	p := v.target.kind.placeholder
-	rest := " AND (server > " + p(2) + " OR server = " + p(3) + " AND row_key > " + p(4) +
-		") ORDER BY server, row_key LIMIT 1000"
-	err = c.entries(ctx, rest, []any{j.name, number, number, last.key}, func(n renamed) error {
+	p := j.v.target.kind.placeholder
+	err = eachRename(ctx, j, " AND (server > "+p(2)+" OR server = "+p(3)+" AND row_key > "+p(4)+
+		") ORDER BY server, row_key LIMIT 1000", []any{number, number, last.key}, func(n renamed) error {
 		if n.server >= 0 {
 			page = append(page, n)
 		}
@@ -138,9 +122,8 @@ const keeperBatch = 50
 
 // keepers checks that whoever has a new name lost the old one to a row that comes first by the plan, and that
 // the list names rows of the sources only.
-func (c *contest) keepers(ctx context.Context) error {
-	v, j := c.v, c.j
-	r := j.plan.Rename
+func keepers(ctx context.Context, j *job) error {
+	v, r := j.v, j.plan.Rename
 	if r == nil || j.names.len() == 0 {
 		return nil
 	}
@@ -148,7 +131,7 @@ func (c *contest) keepers(ctx context.Context) error {
 	var wrong int64
 	first := ""
 	for last := (renamed{server: -1}); ; {
-		batch, err := c.renamesAfter(ctx, last)
+		batch, err := renamesAfter(ctx, j, last)
 		if err != nil {
 			return err
 		}
@@ -163,19 +146,17 @@ func (c *contest) keepers(ctx context.Context) error {
 			continue
 		}
 		for some := range slices.Chunk(batch, keeperBatch) {
-			n, example, err := c.decide(ctx, some)
+			n, example, err := decide(ctx, j, some)
 			if err != nil {
 				return err
 			}
-			if wrong += n; first == "" {
-				first = example
-			}
+			wrong, first = wrong+n, cmp.Or(first, example)
 		}
 	}
 	for i, s := range v.plan.Servers {
 		met := int64(0)
-		if j.metNames != nil {
-			met = j.metNames[i]
+		if own := j.on(i); own != nil {
+			met = own.met
 		}
 		if listed[i] > 0 || met > 0 {
 			v.compare("names", j.name, s.Name, "entries of the list that a row of the source has",
@@ -183,67 +164,50 @@ func (c *contest) keepers(ctx context.Context) error {
 		}
 	}
 	if r.Keep != "none" {
-		v.compare("keeper", j.name, "",
-			strings.TrimSpace("rows that lost their name to no row before them "+first), "0", fmt.Sprint(wrong))
+		v.none("keeper", j.name, "rows that lost their name to no row before them "+first, wrong)
 	}
 	return nil
 }
 
 // decide returns how many of the entries have lost their name to no row that comes before them.
-func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, example string, err error) {
-	k, j := c.v.target.kind, c.j
-	r := j.plan.Rename
+func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example string, err error) {
+	t, r := j.v.target, j.plan.Rename
 	// Where the name is the key, the row of an old name cannot be told from the row that kept it.
 	if len(j.to.primary) != 1 || j.to.primary[0] == r.Column {
 		return 0, "", nil
 	}
 	primary := j.to.column(j.to.primary[0])
-	keys := c.nameKeys()
+	quoted := t.kind.quote(primary.name)
 	by := "NULL"
 	if r.By != "" {
-		by = c.v.target.expression("k", j.to.column(r.By))
+		by = t.expression("k", j.to.column(r.By))
 	}
-	var parts []string
-	var args []any
-	own := make([]any, len(batch))
-	bind := func(value any, column *column) string {
-		args = append(args, value)
-		if k == postgres && column != nil {
-			return "CAST(" + k.placeholder(len(args)) + " AS " + column.declared + ")"
-		}
-		return k.placeholder(len(args))
-	}
-	// The key of the row itself, and what it has in the column by which one is preferred.
+	list := func(whose int) string { return fmt.Sprintf("%d, %s, %s", whose, t.expression("k", primary), by) }
+	const own, other = 0, 1
+	l := lookup{d: t}
 	for i, n := range batch {
-		if own[i] = c.ownKey(n); k == postgres {
-			own[i] = typed(own[i], primary)
-		}
-		parts = append(parts, fmt.Sprintf("SELECT %d AS i, 0 AS w, %s, %s FROM %s AS k WHERE k.%s = %s", i,
-			c.v.target.expression("k", primary), by, k.quote(j.name), k.quote(primary.name), bind(own[i], primary)))
-		for _, key := range keys {
+		// The key of the row itself, and what it has in the column by which one is preferred.
+		key := ownKey(j, n)
+		l.add(i, list(own), j.name, []string{l.equal("k."+quoted, primary, key)})
+		for _, unique := range nameKeys(j) {
 			var on []string
-			for at, name := range key.columns {
-				side := key.term(k, at, "k.")
+			for at, name := range unique.columns {
+				held := unique.term(t.kind, at, "k.")
 				if name == r.Column {
-					on = append(on, side+" = "+bind(n.old, j.to.column(name)))
-					continue
+					on = append(on, l.equal(held, j.to.column(name), n.old))
+				} else {
+					on = append(on, held+" = (SELECT r."+t.kind.quote(name)+" FROM "+t.kind.quote(j.name)+
+						" AS r WHERE "+l.equal("r."+quoted, primary, key)+")")
 				}
-				on = append(on, side+" = (SELECT r."+k.quote(name)+" FROM "+k.quote(j.name)+" AS r WHERE r."+
-					k.quote(primary.name)+" = "+bind(own[i], primary)+")")
 			}
-			parts = append(parts, fmt.Sprintf("SELECT %d AS i, 1 AS w, %s, %s FROM %s AS k WHERE %s", i,
-				c.v.target.expression("k", primary), by, k.quote(j.name), strings.Join(on, " AND ")))
+			l.add(i, list(other), j.name, on)
 		}
 	}
 	type side struct{ key, by string }
 	mine, theirs := make([]*side, len(batch)), make([][]side, len(batch))
-	err = c.v.target.each(ctx, strings.Join(parts, " UNION ALL "), args, func(values []any) error {
-		i, err := strconv.Atoi(textOf(values[0]))
-		if err != nil {
-			return err
-		}
-		s := side{textOf(values[2]), textOf(values[3])}
-		if textOf(values[1]) == "0" {
+	err = l.each(ctx, func(i int, values []any) error {
+		s := side{textOf(values[1]), textOf(values[2])}
+		if textOf(values[0]) == "0" {
 			mine[i] = &s
 		} else {
 			theirs[i] = append(theirs[i], s)
@@ -255,68 +219,49 @@ func (c *contest) decide(ctx context.Context, batch []renamed) (wrong int64, exa
 			continue // the comparison of rows finds that the row is missing
 		}
 		// Which rows a key with a condition or an expression tells apart, only the database knows.
-		before := slices.ContainsFunc(j.to.opaque, func(text string) bool {
-			return text == "*" || strings.Contains(strings.ToLower(text), strings.ToLower(r.Column))
-		}) || slices.ContainsFunc(theirs[i], func(s side) bool {
-			return s.key != mine[i].key && c.before(n.server, s.key, s.by, mine[i].key, mine[i].by)
+		before := j.to.mentions(r.Column) || slices.ContainsFunc(theirs[i], func(s side) bool {
+			return s.key != mine[i].key && keeps(j, n.server, s.key, s.by, mine[i].key, mine[i].by)
 		})
 		if !before {
-			if wrong++; example == "" {
-				example = fmt.Sprintf("%s: row %s: %q", c.v.plan.Servers[n.server].Name, n.key, n.old)
-			}
+			wrong++
+			example = cmp.Or(example, fmt.Sprintf("%s: row %s: %q", j.v.plan.Servers[n.server].Name, n.key, n.old))
 		}
 	}
 	return wrong, example, err
 }
 
-// typed returns a key as PostgreSQL takes it for a column, or nil if no row can have it, because the list may
-// be wrong.
-func typed(key any, c *column) any {
-	n, whole := key.(int64)
-	switch {
-	case whole && c.class != classNumber:
-		return strconv.FormatInt(n, 10)
-	case !whole && c.class == classNumber && !number.MatchString("-"+textOf(key)):
-		return nil
-	}
-	return key
-}
-
 // nameKeys returns the unique keys that the name is part of; without one, the name alone is it.
-func (c *contest) nameKeys() (keys []uniqueKey) {
-	for _, k := range c.j.to.unique {
-		if slices.Contains(k.columns, c.j.plan.Rename.Column) {
+func nameKeys(j *job) (keys []uniqueKey) {
+	for _, k := range j.to.unique {
+		if slices.Contains(k.columns, j.plan.Rename.Column) {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
-		keys = []uniqueKey{{columns: []string{c.j.plan.Rename.Column}}}
+		keys = []uniqueKey{{columns: []string{j.plan.Rename.Column}}}
 	}
 	return keys
 }
 
 // ownKey returns the key that a renamed row has in the target.
-func (c *contest) ownKey(n renamed) any {
+func ownKey(j *job, n renamed) any {
 	switch {
-	case !c.v.keyless:
+	case !j.v.keyless:
 		return keyValue(n.newKey)
-	case c.j.offsets != nil:
-		return c.v.shifted(c.j, n.server, n.key)
+	case j.moves:
+		return j.on(n.server).shifted(n.key)
 	}
 	return keyValue(n.key)
 }
 
-// before reports whether a row keeps its name rather than another one of a server.
-func (c *contest) before(server int, key, by, otherKey, otherBy string) bool {
-	switch c.j.plan.Rename.Keep {
+// keeps reports whether a row keeps its name rather than another one of a server.
+func keeps(j *job, server int, key, by, otherKey, otherBy string) bool {
+	switch j.plan.Rename.Keep {
 	case "first":
-		owner := c.v.owner(c.j, key)
+		owner := j.owner(key)
 		return owner < 0 || owner <= server
 	case "highest":
 		return otherBy == "" || by != "" && compareTexts(by, otherBy) >= 0
 	}
-	if !c.j.counted() {
-		return true
-	}
-	return compareTexts(key, otherKey) < 0
+	return !j.counted() || compareTexts(key, otherKey) < 0
 }

@@ -15,64 +15,53 @@ type tally struct {
 	orphans []int64  // by reference: rows without their parent
 }
 
-func (t *tally) merge(o tally) {
+func newTally(links int) *tally {
+	return &tally{parents: make([]digest, links), orphans: make([]int64, links)}
+}
+
+func (t *tally) merge(o *tally) {
 	t.rows.merge(o.rows)
-	if o.parents == nil {
-		return
-	}
-	if t.parents == nil {
-		t.parents, t.orphans = make([]digest, len(o.parents)), make([]int64, len(o.orphans))
-	}
 	for n := range o.parents {
 		t.parents[n].merge(o.parents[n])
 		t.orphans[n] += o.orphans[n]
 	}
 }
 
+// orphanLines compares the number of rows of the target without their parents with 0.
+func (t *tally) orphanLines(j *job) {
+	for n, r := range j.links {
+		p := j.v.plan.Tables[r.parent]
+		if p == nil || p.Policy == policySkip && !r.enforced || r.inside() || r.when != "" {
+			continue
+		}
+		j.v.none("orphans", j.name, r.String(), t.orphans[n])
+	}
+}
+
 // summer sums up the rows of a stream.
 type summer struct {
-	v       *verifier
-	j       *job
-	s       *stream
-	forms   []form
-	common  int      // how many of the columns every source has
-	natural [][]form // by reference
-	key     []int    // positions of the primary key among the columns
+	*stream
+	primary []int // positions of the primary key among the columns
 	buffer  []byte
 }
 
 func newSummer(s *stream) *summer {
-	v := s.v
-	m := &summer{v: v, j: s.j, s: s, forms: v.forms(s.j, s.columns), common: len(s.j.columns)}
-	for _, r := range s.links {
-		var forms []form
-		if parent := v.jobs[r.parent]; parent != nil {
-			for _, name := range r.natural {
-				forms = append(forms, v.form(parent, parent.to.column(name), v.exact()))
-			}
-		}
-		m.natural = append(m.natural, forms)
-	}
-	for _, name := range s.j.to.primary {
-		for i, c := range s.columns {
-			if c.name == name {
-				m.key = append(m.key, i)
-			}
+	m := &summer{stream: s}
+	for _, name := range s.to.primary {
+		if at, has := s.at[name]; has {
+			m.primary = append(m.primary, at)
 		}
 	}
-	if len(m.key) != len(s.j.to.primary) {
-		m.key = nil
+	if len(m.primary) != len(s.to.primary) {
+		m.primary = nil
 	}
 	return m
 }
 
 // add adds a row to a tally. Only the extra columns from one position on to another are the server's.
 func (m *summer) add(t *tally, values []any, from, to int) {
-	if t.parents == nil {
-		t.parents, t.orphans = make([]digest, len(m.s.links)), make([]int64, len(m.s.links))
-	}
 	b := m.buffer[:0]
-	for i, f := range m.forms[:m.common] {
+	for i, f := range m.forms[:len(m.job.columns)] {
 		b = f.append(b, values[i])
 	}
 	row := sumOf(b)
@@ -84,27 +73,26 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 		}
 		t.extra.add(sumOf(b))
 	}
-	for n := range m.s.links {
-		there := m.s.there[n]
-		if there < 0 || !m.refers(n, values) {
+	for n := range m.edges {
+		r := &m.edges[n]
+		if r.there < 0 || !m.refers(r, values) {
 			continue
 		}
-		found := textOf(values[there]) == "1"
-		if !found {
+		if textOf(values[r.there]) != "1" {
 			t.orphans[n]++
 		}
-		if len(m.s.natural[n]) == 0 || m.leadsFar(n, values) {
+		if len(r.known) == 0 || m.leadsFar(r, values) {
 			continue
 		}
 		b = b[:0]
-		for _, at := range m.key {
+		for _, at := range m.primary {
 			b = m.forms[at].append(b, values[at])
 		}
-		if m.key == nil {
+		if m.primary == nil {
 			b = append(b, row[:]...)
 		}
-		for i, at := range m.s.natural[n] {
-			b = m.natural[n][i].append(b, values[at])
+		for i, at := range r.known {
+			b = r.forms[i].append(b, values[at])
 		}
 		t.parents[n].add(sumOf(b))
 	}
@@ -113,15 +101,14 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 
 // leadsFar reports whether a row refers to a row that only another server has. Beside it, that server does
 // not show what is in it.
-func (m *summer) leadsFar(n int, values []any) bool {
-	r := m.s.links[n]
+func (m *summer) leadsFar(r *edge, values []any) bool {
 	if len(r.far.any) == 0 {
 		return false
 	}
 	var own []any
 	for _, name := range r.columns {
-		at := slices.IndexFunc(m.s.columns, func(c *column) bool { return c.name == name })
-		if at < 0 {
+		at, has := m.at[name]
+		if !has {
 			return false
 		}
 		own = append(own, values[at])
@@ -130,190 +117,133 @@ func (m *summer) leadsFar(n int, values []any) bool {
 }
 
 // refers reports whether a row has the reference.
-func (m *summer) refers(n int, values []any) bool {
-	for _, name := range m.s.links[n].columns {
-		for i, c := range m.s.columns {
-			if c.name == name && values[i] == nil {
-				return false
-			}
-		}
-	}
-	return true
+func (m *summer) refers(r *edge, values []any) bool {
+	return !slices.ContainsFunc(r.columns, func(name string) bool {
+		at, has := m.at[name]
+		return has && values[at] == nil
+	})
 }
 
-// rowCheck compares the rows of a table, and their parents.
-type rowCheck struct {
-	v *verifier
-	j *job
-}
-
-// holding is what the target has.
-type holding struct {
-	got []tally
-	err error
-}
-
-// run reads the target while it reads the sources. If one of the two fails, the other one ends too.
-func (c rowCheck) run(ctx context.Context) error {
+// compareRows compares the rows of a table, and their parents. It reads the target while it reads the
+// sources. If one of the two fails, the other one ends too.
+func compareRows(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	target := make(chan holding, 1)
+	stray, done := newTally(len(j.links)), make(chan struct{})
 	go func() {
-		got, err := c.held(ctx)
-		if err != nil {
+		defer close(done)
+		if err := sumTarget(ctx, j, stray); err != nil {
 			cancel(err)
 		}
-		target <- holding{got, err}
 	}()
-	want, attributed, err := c.wanted(ctx)
+	attributed, err := sumSources(ctx, j)
 	if err != nil {
 		cancel(err)
 	}
-	held := c.await(target) // nothing reads the target any more
-	if err != nil || held.err != nil {
-		return context.Cause(ctx) // the first of the two errors
+	awaitTarget(j, done) // nothing reads the target any more
+	if err := context.Cause(ctx); err != nil {
+		return err // the first of the two errors
 	}
-	c.settle(want, held.got, attributed)
+	settleRows(j, stray, attributed)
 	return nil
 }
 
-// await waits for the target, and tells of its rows meanwhile.
-func (c rowCheck) await(target <-chan holding) holding {
-	v, j := c.v, c.j
+// awaitTarget waits for the target, and tells of its rows meanwhile.
+func awaitTarget(j *job, done <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for waits := true; waits; {
 		select {
-		case held := <-target:
-			v.progress(j.name, v.target.Name, 0)
-			return held
+		case <-done:
+			waits = false
 		case <-tick.C:
-			v.progress(j.name, v.target.Name, 0)
 		}
+		j.v.progress(j.name, j.v.target.Name, 0)
 	}
 }
 
-// wanted sums up, by source, what the target has to hold, and reports whether the keys of the rows tell where
-// each comes from.
-func (c rowCheck) wanted(ctx context.Context) (want []tally, attributed bool, err error) {
-	v, j := c.v, c.j
-	want = make([]tally, len(v.sources))
+// sumSources sums up, by source, what the target has to hold, and reports whether the keys of the rows tell
+// where each comes from.
+func sumSources(ctx context.Context, j *job) (attributed bool, err error) {
 	attributed = j.counted()
-	for i, from := range j.from {
-		if from == nil {
-			continue
-		}
-		s := newStream(v, j, i, append(append([]*column(nil), j.columns...), j.extra[i]...))
-		e, m := newExpecter(s), newSummer(s)
-		err := s.each(ctx, func(values []any) error {
-			j.read[i]++
+	for _, s := range j.sides {
+		s.want = newTally(len(j.links))
+		from := newStream(s, slices.Concat(j.columns, s.extra))
+		e, m := newExpecter(from), newSummer(from)
+		err := from.each(ctx, func(values []any) error {
+			s.read++
 			keep, err := e.row(values)
 			if err != nil || !keep {
 				j.left++
 				return err
 			}
-			if attributed && (len(m.key) != 1 || v.owner(j, values[m.key[0]]) != i) {
+			if attributed && (len(m.primary) != 1 || j.owner(values[m.primary[0]]) != s.server) {
 				attributed = false
 			}
-			m.add(&want[i], values, len(j.columns), len(s.columns))
+			m.add(s.want, values, len(j.columns), len(from.columns))
 			return nil
 		})
 		if err != nil {
-			return nil, false, err
-		}
-		if j.names.len() > 0 {
-			v.metNames(j, i, e.met)
+			return false, err
 		}
 	}
-	return want, attributed, nil
+	return attributed, nil
 }
 
-// held sums up the target: by server as far as its keys tell, and last what belongs to no server.
-func (c rowCheck) held(ctx context.Context) ([]tally, error) {
-	v, j := c.v, c.j
-	columns := append([]*column(nil), j.columns...)
-	from, to := make([]int, len(v.sources)+1), make([]int, len(v.sources)+1)
-	for i := range j.extra {
-		from[i] = len(columns)
-		columns = append(columns, j.extra[i]...)
-		to[i] = len(columns)
+// sumTarget sums up the target: by server as far as its keys tell, and what belongs to no server.
+func sumTarget(ctx context.Context, j *job, stray *tally) error {
+	columns, first := slices.Clone(j.columns), map[*side]int{}
+	for _, s := range j.sides {
+		s.got, first[s] = newTally(len(j.links)), len(columns)
+		columns = append(columns, s.extra...)
 	}
-	got := make([]tally, len(v.sources)+1)
-	s := newStream(v, j, -1, columns)
-	s.tell = func(rows int) { v.ahead.Add(int64(rows)) }
-	m := newSummer(s)
-	tells := j.counted() && len(m.key) == 1
-	err := s.each(ctx, func(values []any) error {
-		server := len(v.sources)
+	from := newStream(j.inTarget(), columns)
+	from.tell = func(rows int) { j.v.ahead.Add(int64(rows)) }
+	m := newSummer(from)
+	tells := j.counted() && len(m.primary) == 1
+	return from.each(ctx, func(values []any) error {
 		if tells {
-			if owner := v.owner(j, values[m.key[0]]); owner >= 0 {
-				server = owner
+			if s := j.on(j.owner(values[m.primary[0]])); s != nil {
+				m.add(s.got, values, first[s], first[s]+len(s.extra))
+				return nil
 			}
 		}
-		m.add(&got[server], values, from[server], to[server])
+		m.add(stray, values, 0, 0)
 		return nil
 	})
-	return got, err
 }
 
-// settle compares the tallies.
-func (c rowCheck) settle(want, got []tally, attributed bool) {
-	v, j := c.v, c.j
+// settleRows compares the tallies.
+func settleRows(j *job, stray *tally, attributed bool) {
 	columns := fmt.Sprintf("%d columns", len(j.columns))
-	line := func(server string, w, g tally) {
-		v.compare("rows", j.name, server, "", fmt.Sprint(w.rows.rows), fmt.Sprint(g.rows.rows))
-		v.compare("checksum", j.name, server, columns, w.rows.String(), g.rows.String())
+	line := func(server string, w, g *tally) {
+		j.v.compare("rows", j.name, server, "", fmt.Sprint(w.rows.rows), fmt.Sprint(g.rows.rows))
+		j.v.compare("checksum", j.name, server, columns, w.rows.String(), g.rows.String())
 		for n, r := range j.links {
-			if len(r.natural) > 0 && (w.parents != nil || g.parents != nil) {
-				v.compare("parents", j.name, server, r.String(), parentText(w, n), parentText(g, n))
+			if len(r.natural) > 0 && w.rows.rows+g.rows.rows > 0 {
+				j.v.compare("parents", j.name, server, r.String(), w.parents[n].String(), g.parents[n].String())
 			}
 		}
 	}
-	var all, held tally
-	for i := range want {
-		all.merge(want[i])
-	}
-	for i := range got {
-		held.merge(got[i])
-	}
-	j.present = held.rows.rows
-	if !attributed {
-		line("", all, held)
-	} else {
-		for i, s := range v.plan.Servers {
-			if j.from[i] == nil {
-				continue
-			}
-			line(s.Name, want[i], got[i])
-			if len(j.extra[i]) > 0 {
-				v.compare("checksum", j.name, s.Name,
-					fmt.Sprintf("%d columns that not every server has", len(j.extra[i])), want[i].extra.String(),
-					got[i].extra.String())
-			}
-		}
-		v.compare("rows", j.name, "", "of no server", "0", fmt.Sprint(got[len(want)].rows.rows))
-	}
-	held.orphanLines(v, j)
-}
-
-// orphanLines compares the number of rows of the target without their parents with 0.
-func (t tally) orphanLines(v *verifier, j *job) {
-	for n, r := range j.links {
-		p := v.plan.Tables[r.parent]
-		if p == nil || p.Policy == policySkip && !r.enforced || r.inside() || r.when != "" {
+	all, held := newTally(len(j.links)), newTally(len(j.links))
+	held.merge(stray)
+	for _, s := range j.sides {
+		all.merge(s.want)
+		held.merge(s.got)
+		if !attributed {
 			continue
 		}
-		orphans := int64(0)
-		if t.orphans != nil {
-			orphans = t.orphans[n]
+		line(s.d.Name, s.want, s.got)
+		if len(s.extra) > 0 {
+			j.v.compare("checksum", j.name, s.d.Name, fmt.Sprintf("%d columns that not every server has",
+				len(s.extra)), s.want.extra.String(), s.got.extra.String())
 		}
-		v.compare("orphans", j.name, "", r.String(), "0", fmt.Sprint(orphans))
 	}
-}
-
-func parentText(t tally, n int) string {
-	if t.parents == nil {
-		return digest{}.String()
+	if attributed {
+		j.v.none("rows", j.name, "of no server", stray.rows.rows)
+	} else {
+		line("", all, held)
 	}
-	return t.parents[n].String()
+	j.present = held.rows.rows
+	held.orphanLines(j)
 }

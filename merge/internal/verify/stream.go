@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -9,19 +10,13 @@ import (
 
 // stream reads a whole table in one statement, with the parents of its rows beside them.
 type stream struct {
-	v       *verifier
-	d       *database
-	j       *job
-	from    *relation
-	server  int // -1 for the target
+	*side
 	columns []*column
-	links   []reference
+	at      map[string]int // by name, where a column is in a row
+	forms   []form
 
-	// The positions in a row.
-	key     []int
-	when    []int             // by link; -1 if it has no condition
-	there   []int             // by link; -1 if it is not looked up
-	natural [][]int           // by link
+	edges   []edge            // the links
+	key     []int             // where the key is by which lists name the row
 	set     map[string]string // by column that the plan sets, the expression
 	renamed map[int]int       // by column that is another one in rows with a new name, where that is
 	named   int               // where it says whether a row may get a new name; -1 if every row may
@@ -29,17 +24,25 @@ type stream struct {
 	tell func(rows int) // of rows that were read
 }
 
-// newStream returns the stream of a source or, with server -1, of the target.
-func newStream(v *verifier, j *job, server int, columns []*column) *stream {
-	s := &stream{v: v, d: v.target, j: j, from: j.to, server: server, columns: columns, links: j.links}
-	if server >= 0 {
-		s.d, s.from = v.sources[server], j.from[server]
-	}
-	s.tell = func(rows int) { v.progress(j.name, s.d.Name, rows) }
-	return s
+// edge is a link, and where more of it is in a row.
+type edge struct {
+	reference
+	applies int    // whether its condition holds; -1 if it has none
+	there   int    // whether the parent is there; -1 if it is not looked up
+	known   []int  // by what the parent is known
+	forms   []form // of these columns of the parent
 }
 
-// each calls fn for every row.
+func newStream(s *side, columns []*column) *stream {
+	r := &stream{side: s, columns: columns, at: map[string]int{}, forms: s.forms(columns)}
+	for i, c := range columns {
+		r.at[c.name] = i
+	}
+	r.tell = func(rows int) { s.v.progress(s.name, s.d.Name, rows) }
+	return r
+}
+
+// each calls fn for every row. It is called once.
 func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
 	text := s.text()
 	rows := 0
@@ -56,7 +59,6 @@ func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
 
 // text is the statement. Conditions of the plan see one table only, so their columns need no prefix.
 func (s *stream) text() string {
-	k := s.d.kind
 	var list, joins []string
 	put := func(expression string) int {
 		list = append(list, expression)
@@ -66,93 +68,79 @@ func (s *stream) text() string {
 	s.set, s.renamed, s.named = map[string]string{}, map[int]int{}, -1
 	computed := func(expression string) string {
 		name := "merge_v" + strconv.Itoa(len(inner))
-		inner = append(inner, "("+expression+") AS "+name)
+		inner = append(inner, "("+s.fill(expression)+") AS "+name)
 		return "c." + name
 	}
 	for _, c := range s.columns {
-		if set := s.j.plan.Set[c.name]; set != "" && s.server >= 0 {
-			s.set[c.name] = computed(s.fill(set))
+		own := s.table.column(c.name)
+		switch set := s.sets(c.name); {
+		case set != "":
+			s.set[c.name] = computed(set)
 			put(s.plain(s.set[c.name]))
-			continue
-		}
-		if own := s.from.column(c.name); own != nil {
+		case own != nil:
 			put(s.d.expression("c", own))
-		} else {
+		default:
 			put("NULL")
 		}
 	}
-	if r := s.j.plan.Rename; s.server >= 0 && r != nil {
+	if r := s.plan.Rename; s.server >= 0 && r != nil {
 		if r.When != "" {
-			s.named = put(s.plain(computed("CASE WHEN " + s.fill(r.When) + " THEN 1 ELSE 0 END")))
+			s.named = put(s.plain(computed("CASE WHEN " + r.When + " THEN 1 ELSE 0 END")))
 		}
 		for i, c := range s.columns {
-			if set := s.j.plan.Set[c.name]; strings.Contains(set, ofRenamed) {
-				s.renamed[i] = put(s.plain(computed(s.fill(strings.ReplaceAll(set, ofRenamed, "1")))))
+			if set := s.plan.Set[c.name]; strings.Contains(set, ofRenamed) {
+				s.renamed[i] = put(s.plain(computed(strings.ReplaceAll(set, ofRenamed, "1"))))
 			}
 		}
 	}
-	s.key = s.key[:0]
 	for _, name := range s.rowKey() {
-		at := -1
-		for i, c := range s.columns {
-			if c.name == name && s.j.plan.Set[name] == "" {
-				at = i
-			}
-		}
-		if own := s.from.column(name); at < 0 && own != nil {
-			at = put(s.d.expression("c", own))
-		}
-		if at >= 0 {
+		if at, has := s.at[name]; has && s.plan.Set[name] == "" {
 			s.key = append(s.key, at)
+		} else if own := s.table.column(name); own != nil {
+			s.key = append(s.key, put(s.d.expression("c", own)))
 		}
 	}
 	if len(s.key) != len(s.rowKey()) {
 		s.key = nil
 	}
-	s.when, s.there, s.natural = nil, nil, nil
 	for n, r := range s.links {
-		when, there, natural := -1, -1, []int(nil)
+		e := edge{reference: r, applies: -1, there: -1}
 		if r.when != "" && s.server >= 0 {
-			when = put(s.plain(computed("CASE WHEN " + s.fill(r.when) + " THEN 1 ELSE 0 END")))
+			e.applies = put(s.plain(computed("CASE WHEN " + r.when + " THEN 1 ELSE 0 END")))
 		}
-		if expression, join, alias := s.parent(n, r); expression != "" {
-			there = put(expression)
-			if join != "" {
+		if expression, join := s.parent(n, r); expression != "" {
+			if e.there = put(expression); join != "" {
 				joins = append(joins, join)
 				for _, name := range r.natural {
-					natural = append(natural, put(s.d.expression(alias, s.relation(r.parent).column(name))))
+					parent := s.v.jobs[r.parent]
+					e.known = append(e.known, put(s.d.expression(parentAlias(n), s.d.tables[r.parent].column(name))))
+					e.forms = append(e.forms, parent.form(parent.to.column(name)))
 				}
 			}
 		}
-		s.when, s.there, s.natural = append(s.when, when), append(s.there, there), append(s.natural, natural)
+		s.edges = append(s.edges, e)
 	}
-	from := k.quote(s.from.name) + " AS c"
-	kept := ""
+	from, kept := s.d.kind.quote(s.name), ""
 	if s.server >= 0 {
-		kept = s.v.kept(s.j, s.server, "s")
+		kept = s.kept()
 	}
 	if kept != "" || len(inner) > 1 {
-		if kept != "" {
-			kept = " WHERE " + kept
-		}
-		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(
-			s.from.name,
-		) + " AS s" + kept + ") AS c"
+		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"
 	}
 	if len(list) == 0 {
 		list = []string{"1"}
 	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + strings.Join(joins, "")
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + " AS c" + strings.Join(joins, "")
 }
 
 // rowKey returns the columns by which the lists of the merge name a row: the primary key that it has on its
 // server.
 func (s *stream) rowKey() []string {
-	if s.server < 0 || len(s.from.primary) == 0 ||
-		slices.ContainsFunc(s.from.primary, func(name string) bool { return s.j.to.column(name) == nil }) {
-		return s.j.to.primary
+	if s.server < 0 || len(s.table.primary) == 0 ||
+		slices.ContainsFunc(s.table.primary, func(name string) bool { return s.to.column(name) == nil }) {
+		return s.to.primary
 	}
-	return s.from.primary
+	return s.table.primary
 }
 
 // plain hides the type of an expression from drivers.
@@ -166,92 +154,44 @@ func (s *stream) plain(expression string) string {
 	return expression
 }
 
-// fill puts the numbers of the servers into an expression of the plan.
-func (s *stream) fill(expression string) string { return s.v.fill(s.d, expression) }
+// parentAlias is the alias of the parents of a link.
+func parentAlias(n int) string { return "p" + strconv.Itoa(n) }
 
-func (s *stream) relation(name string) *relation { return s.d.tables[name] }
-
-// parent returns an expression that is 1 if the parent of a row is there, and the join that finds it. Both
-// are "" if it is not looked up.
-func (s *stream) parent(n int, r reference) (expression, join, alias string) {
-	k := s.d.kind
+// parent returns an expression that is 1 if the parent of a row is there, and the join that finds it. The
+// join is "" if nobody asks what is in the parent, and both are if it is not looked up.
+func (s *stream) parent(n int, r reference) (expression, join string) {
+	p, table := s.v.plan.Tables[r.parent], s.d.tables[r.parent]
 	// In the target, no condition of the plan tells which rows have the reference.
-	if r.inside() || r.when != "" && s.server < 0 {
-		return "", "", ""
+	if r.inside() || r.when != "" && s.server < 0 || p == nil || p.Policy == policySkip && !r.enforced {
+		return "", ""
 	}
-	p := s.v.plan.Tables[r.parent]
-	if p == nil || p.Policy == policySkip && !r.enforced {
-		return "", "", ""
-	}
-	table := s.relation(r.parent)
 	// What the own server does not have, another one may.
-	there := r.listed(s.d, s.from, "c", r.far.there, s.server)
-	if s.server >= 0 {
-		gone := r.listed(s.d, s.from, "c", r.far.gone, s.server)
-		switch {
-		case (p.Policy == policyRebuild || table == nil && p.Policy != policySkip) && there == "":
-			return "0", "", ""
-		case p.Policy == policyRebuild || table == nil && p.Policy != policySkip:
-			return "CASE WHEN " + there + " THEN 1 ELSE 0 END", "", ""
-		case p.Policy == policySkip && gone == "":
-			return "", "", ""
-		case p.Policy == policySkip:
-			return "CASE WHEN " + gone + " THEN 0 ELSE 1 END", "", ""
-		}
+	there, gone := s.listed(r, r.far.there, "c"), s.listed(r, r.far.gone, "c")
+	switch {
+	case s.server >= 0 && p.Policy == policySkip && gone != "":
+		return "CASE WHEN " + gone + " THEN 0 ELSE 1 END", ""
+	case s.server >= 0 && p.Policy == policySkip:
+		return "", ""
+	case s.server >= 0 && (p.Policy == policyRebuild || table == nil):
+		return "CASE WHEN " + cmp.Or(there, "1 = 0") + " THEN 1 ELSE 0 END", ""
+	case table == nil:
+		return "", ""
 	}
+	from, on, key := s.parents(r, parentAlias(n), func(name string) (string, *column) {
+		if set := s.set[name]; set != "" {
+			return set, s.to.column(name)
+		}
+		return "c." + s.d.kind.quote(name), s.table.column(name)
+	}, r.natural)
 	if there != "" {
 		there = " OR " + there
 	}
-	if table == nil {
-		return "", "", ""
+	switch {
+	case from == "":
+		return "", ""
+	case len(r.natural) > 0:
+		return "CASE WHEN " + key + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
+			" LEFT JOIN " + from + " ON " + on
 	}
-	alias = "p" + strconv.Itoa(n)
-	var on, keys []string
-	inner := []string{"*"}
-	for i, name := range r.columns {
-		child, parent := s.from.column(name), table.column(r.targets[i])
-		value, key := s.set[name], ""
-		if set := p.Set[r.targets[i]]; set != "" && s.server >= 0 {
-			// The expression is computed where it sees the columns of its own table only.
-			key = alias + ".merge_k" + strconv.Itoa(len(inner))
-			inner = append(inner, "("+s.fill(set)+") AS merge_k"+strconv.Itoa(len(inner)))
-			parent = s.v.jobs[r.parent].to.column(r.targets[i])
-		}
-		if value != "" {
-			child = s.j.to.column(name)
-		}
-		if child == nil || parent == nil {
-			return "", "", ""
-		}
-		if value == "" && key == "" {
-			keys, on = append(keys, alias+"."+k.quote(parent.name)),
-				append(on, s.v.compared(r, i, s.server, alias, parent, "c", child))
-			continue
-		}
-		if value == "" {
-			value = "c." + k.quote(name)
-		}
-		if key == "" {
-			key = alias + "." + k.quote(parent.name)
-		}
-		keys, on = append(keys, key), append(on, same(k, key, parent, value, child))
-	}
-	kept := ""
-	if s.server >= 0 && s.v.jobs[r.parent] != nil {
-		kept = s.v.kept(s.v.jobs[r.parent], s.server, "s")
-	}
-	from := k.quote(r.parent)
-	if kept != "" || len(inner) > 1 {
-		if kept != "" {
-			kept = " WHERE " + kept
-		}
-		inner[0] = "s.*"
-		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + k.quote(r.parent) + " AS s" + kept + ")"
-	}
-	if r.joinable && len(r.natural) > 0 {
-		return "CASE WHEN " + keys[0] + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
-			" LEFT JOIN " + from + " AS " + alias + " ON " + strings.Join(on, " AND "), alias
-	}
-	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " AS " + alias + " WHERE " + strings.Join(on, " AND ") +
-		")" + there + " THEN 1 ELSE 0 END", "", alias
+	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")" + there + " THEN 1 ELSE 0 END", ""
 }

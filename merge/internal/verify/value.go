@@ -74,12 +74,13 @@ func (f form) append(b []byte, v any) []byte {
 	if v == nil {
 		return append(b, 0)
 	}
+	kind, tag := f.class, byte(1)
 	if f.exact {
-		return f.appendExact(b, v)
+		kind, tag = classText, storedAs(v)
 	}
-	b = append(b, 1, 0, 0, 0, 0)
+	b = append(b, tag, 0, 0, 0, 0)
 	at := len(b)
-	switch f.class {
+	switch kind {
 	case classNumber:
 		b = appendNumber(b, v)
 	case classFloat:
@@ -87,7 +88,7 @@ func (f form) append(b []byte, v any) []byte {
 	case classInstant, classDate:
 		b = append(b, f.instant(v)...)
 	case classClock:
-		b = append(b, clockText(textOf(v), f.digits)...)
+		b = append(b, cutSecond(textOf(v), f.digits)...)
 	case classJSON:
 		b = append(b, jsonText(textOf(v))...)
 	case classUUID:
@@ -97,45 +98,41 @@ func (f form) append(b []byte, v any) []byte {
 		slices.Sort(members)
 		b = append(b, strings.Join(members, ",")...)
 	default:
-		switch v := v.(type) {
-		case []byte:
-			b = append(b, v...)
-		case string:
-			b = append(b, v...)
-		default:
-			b = append(b, textOf(v)...)
-		}
+		b = f.appendText(b, v)
 	}
 	return sized(b, at)
 }
 
-func (f form) appendExact(b []byte, v any) []byte {
-	tag := byte('x')
+// appendText appends a value as it is.
+func (f form) appendText(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case []byte:
+		return append(b, v...)
+	case string:
+		return append(b, v...)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case float64:
+		if f.exact {
+			return strconv.AppendUint(b, math.Float64bits(v), 16)
+		}
+	}
+	return append(b, textOf(v)...)
+}
+
+// storedAs tells the types apart in which SQLite stores values.
+func storedAs(v any) byte {
 	switch v.(type) {
 	case int64:
-		tag = 'i'
+		return 'i'
 	case float64:
-		tag = 'f'
+		return 'f'
 	case string:
-		tag = 't'
+		return 't'
 	case []byte:
-		tag = 'b'
+		return 'b'
 	}
-	b = append(b, tag, 0, 0, 0, 0)
-	at := len(b)
-	switch v := v.(type) {
-	case int64:
-		b = strconv.AppendInt(b, v, 10)
-	case float64:
-		b = strconv.AppendUint(b, math.Float64bits(v), 16)
-	case string:
-		b = append(b, v...)
-	case []byte:
-		b = append(b, v...)
-	default:
-		b = append(b, textOf(v)...)
-	}
-	return sized(b, at)
+	return 'x'
 }
 
 // sized writes the length of what begins at a position into the four bytes before it.
@@ -194,47 +191,35 @@ func plainNumber(text string) string {
 func appendFloat(b []byte, v any) []byte {
 	f, ok := v.(float64)
 	if !ok {
-		if i, whole := v.(int64); whole {
-			f = float64(i)
-		} else {
-			var err error
-			if f, err = strconv.ParseFloat(textOf(v), 64); err != nil {
-				return append(b, textOf(v)...)
-			}
+		var err error
+		if f, err = strconv.ParseFloat(textOf(v), 64); err != nil {
+			return append(b, textOf(v)...)
 		}
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// packed and unpacked keep a value and its type in bytes.
-func packed(v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return nil
-	case int64:
-		return append([]byte{'i'}, textOf(v)...)
-	case []byte:
-		return append([]byte{'b'}, v...)
-	default:
-		return append([]byte{'t'}, textOf(v)...)
-	}
-}
-
-func unpacked(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	switch text := string(b[1:]); b[0] {
-	case 'i':
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n
+// restored returns the values that an exact form has appended.
+func restored(b []byte) (values []any) {
+	for len(b) > 0 {
+		if b[0] == 0 {
+			values, b = append(values, nil), b[1:]
+			continue
 		}
-		return text
-	case 'b':
-		return b[1:]
-	default:
-		return text
+		end := 5 + binary.BigEndian.Uint32(b[1:])
+		var v any = string(b[5:end])
+		switch b[0] {
+		case 'i':
+			v, _ = strconv.ParseInt(string(b[5:end]), 10, 64)
+		case 'f':
+			n, _ := strconv.ParseUint(string(b[5:end]), 16, 64)
+			v = math.Float64frombits(n)
+		case 'b':
+			v = slices.Clone(b[5:end])
+		}
+		values, b = append(values, v), b[end:]
 	}
+	return values
 }
 
 // instant returns a time in UTC. What is no time of the calendar, such as infinity, stays as it is.
@@ -311,8 +296,6 @@ func cutSecond(text string, digits int) string {
 	}
 	return whole + "." + fraction + rest
 }
-
-func clockText(text string, digits int) string { return cutSecond(text, digits) }
 
 // jsonText returns a document without blanks, with sorted keys and plain numbers. A key that is there twice
 // stays twice. A text that is no document stays as it is.
@@ -397,10 +380,7 @@ func sumOf(b []byte) (s sum) {
 }
 
 func (d *digest) add(s sum) {
-	var carry uint64
-	d.rows++
-	d.low, carry = bits.Add64(d.low, binary.BigEndian.Uint64(s[8:]), 0)
-	d.high, _ = bits.Add64(d.high, binary.BigEndian.Uint64(s[:8]), carry)
+	d.merge(digest{rows: 1, high: binary.BigEndian.Uint64(s[:8]), low: binary.BigEndian.Uint64(s[8:])})
 }
 
 func (d *digest) merge(o digest) {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,10 +32,7 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 		return nil, err
 	}
 	order := v.order()
-	readNames := func(ctx context.Context, j *job) error { return (&contest{v, j}).readNames(ctx) }
-	for _, prepare := range []func(context.Context, *job) error{
-		v.readRefused, v.findOffsets, readNames, v.findFar,
-	} {
+	for _, prepare := range []func(context.Context, *job) error{readRefused, findOffsets, readNames, findFar} {
 		for _, j := range order {
 			if err := prepare(ctx, j); err != nil {
 				return nil, fmt.Errorf("table %s: %w", j.name, err)
@@ -47,23 +45,27 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 			if j.plan.joins() != joined {
 				continue
 			}
-			if err := v.table(ctx, j); err != nil {
-				return nil, fmt.Errorf("table %s: %w", j.name, err)
+			for _, check := range []func(context.Context, *job) error{
+				compare, duplicates, keepers, counters, leftBehind, listedOffsets, listedCopies,
+			} {
+				if err := check(ctx, j); err != nil {
+					return nil, fmt.Errorf("table %s: %w", j.name, err)
+				}
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		for _, step := range []func(context.Context, string) error{v.empty, v.balanced} {
-			if err := step(ctx, name); err != nil {
+		for _, check := range []func(context.Context, string) error{v.empty, v.balanced} {
+			if err := check(ctx, name); err != nil {
 				return nil, fmt.Errorf("table %s: %w", name, err)
 			}
 		}
 	}
-	if err := (listCheck{v}).servers(ctx); err != nil {
+	if err := listedServers(ctx, v); err != nil {
 		return nil, err
 	}
 	for _, w := range p.Watched {
-		if err := (&shifts{v}).watched(ctx, w); err != nil {
+		if err := watched(ctx, v, w); err != nil {
 			return nil, fmt.Errorf("table %s: %w", w.Table, err)
 		}
 	}
@@ -75,22 +77,12 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 	return v.findings, nil
 }
 
-// table does all that there is to compare about a table.
-func (v *verifier) table(ctx context.Context, j *job) error {
-	compareRows := func(ctx context.Context, j *job) error { return rowCheck{v, j}.run(ctx) }
+// compare compares the rows of a table.
+func compare(ctx context.Context, j *job) error {
 	if j.plan.joins() {
-		compareRows = func(ctx context.Context, j *job) error { return compareJoined(ctx, v, j) }
+		return compareJoined(ctx, j)
 	}
-	keepers := func(ctx context.Context, j *job) error { return (&contest{v, j}).keepers(ctx) }
-	l := listCheck{v}
-	for _, step := range []func(context.Context, *job) error{
-		compareRows, v.duplicates, keepers, v.counters, (&shifts{v}).left, l.offsets, l.copies,
-	} {
-		if err := step(ctx, j); err != nil {
-			return err
-		}
-	}
-	return nil
+	return compareRows(ctx, j)
 }
 
 // empty checks that a table which the game computes anew has no rows.
@@ -98,129 +90,86 @@ func (v *verifier) empty(ctx context.Context, name string) error {
 	if v.plan.Tables[name].Policy != policyRebuild || v.target.tables[name] == nil {
 		return nil
 	}
-	n, err := v.target.text(ctx, "SELECT COUNT(*) FROM "+v.target.kind.quote(name))
-	v.compare("empty", name, "", "rows of a table that is computed anew", "0", n)
-	return err
+	return v.noRows(ctx, "empty", name, "rows of a table that is computed anew", v.target.kind.quote(name))
 }
 
 // duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
 // its checks of unique indexes can be switched off. Those of a primary key cannot, except on TiDB, into which
-// whole files can be imported.
-func (v *verifier) duplicates(ctx context.Context, j *job) error {
-	k := v.target.kind
+// whole files can be imported. Names are to differ also where no index keeps them apart.
+func duplicates(ctx context.Context, j *job) error {
+	t := j.v.target
+	count := func(detail string, by []string, conditions ...string) error {
+		return j.v.noRows(ctx, "duplicates", j.name, detail, "(SELECT COUNT(*) AS n FROM "+t.kind.quote(j.name)+
+			" AS s WHERE "+strings.Join(conditions, " AND ")+" GROUP BY "+strings.Join(by, ", ")+
+			" HAVING COUNT(*) > 1) AS x")
+	}
 	keys := append(slices.Clone(j.to.unique), uniqueKey{name: "the key of the plan", columns: j.plan.Key})
-	if v.target.tidb {
+	if t.tidb {
 		keys = append(keys, uniqueKey{name: "the primary key", columns: j.to.primary})
 	}
 	for _, key := range keys {
 		var by, held []string
 		for i, name := range key.columns {
-			by = append(by, key.term(k, i, ""))
-			held = append(held, k.quote(name)+" IS NOT NULL")
+			by = append(by, key.term(t.kind, i, ""))
+			held = append(held, t.kind.quote(name)+" IS NOT NULL")
 		}
-		if len(by) == 0 {
-			continue
+		if len(by) > 0 {
+			if err := count(key.name, by, held...); err != nil {
+				return err
+			}
 		}
-		n, err := v.target.text(
-			ctx,
-			"SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM "+k.quote(j.name)+" WHERE "+
-				strings.Join(held, " AND ")+" GROUP BY "+strings.Join(by, ", ")+" HAVING COUNT(*) > 1) AS x",
-		)
-		if err != nil {
-			return err
-		}
-		v.compare("duplicates", j.name, "", key.name, "0", n)
 	}
-	return v.doubledNames(ctx, j)
-}
-
-// doubledNames counts the names that several rows have, where no index of the target keeps them apart.
-func (v *verifier) doubledNames(ctx context.Context, j *job) error {
-	r, k := j.plan.Rename, v.target.kind
+	r := j.plan.Rename
 	if r == nil || !j.unguarded(r.Column) {
 		return nil
 	}
-	name, where := k.quote(r.Column), ""
-	if r.When != "" {
-		// It is a condition over rows of the sources. For those of the target it means the same if they are of
-		// one kind and the plan sets nothing that it names.
-		named := func(column string) bool { return strings.Contains(r.When, column) }
-		if slices.ContainsFunc(v.sources, func(d *database) bool { return d.kind != k }) ||
-			slices.ContainsFunc(slices.Collect(maps.Keys(j.plan.Set)), named) {
-			return nil
-		}
-		where = " AND (" + r.When + ")"
+	// The condition is one over rows of the sources. For those of the target it means the same if they are of
+	// one kind and the plan sets nothing that it names.
+	other := func(d *database) bool { return d.kind != t.kind }
+	named := func(column string) bool { return strings.Contains(r.When, column) }
+	if r.When != "" && (slices.ContainsFunc(j.v.sources, other) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(j.plan.Set)), named)) {
+		return nil
 	}
-	n, err := v.target.text(ctx, "SELECT COUNT(*) FROM (SELECT COUNT(*) AS n FROM "+k.quote(j.name)+
-		" AS s WHERE "+name+" IS NOT NULL"+where+" GROUP BY "+name+" HAVING COUNT(*) > 1) AS x")
-	v.compare("duplicates", j.name, "", "names that several rows have", "0", n)
-	return err
+	name := t.kind.quote(r.Column)
+	return count("names that several rows have", []string{name}, name+" IS NOT NULL",
+		"("+cmp.Or(r.When, "1 = 1")+")")
 }
 
 // counters checks that sequences count on behind the greatest key, whether they belong to a column or only
-// give it its default. Where there is none, the database looks at the keys itself.
-func (v *verifier) counters(ctx context.Context, j *job) error {
+// give it its default. Where there is none, the database looks at the keys itself. Numbers that a session of
+// MariaDB keeps for itself count as given out.
+func counters(ctx context.Context, j *job) error {
+	const good = "behind the greatest key"
+	t := j.v.target
 	for _, c := range j.to.columns {
-		if c.class != classNumber {
+		if c.class != classNumber || t.kind == sqlite || t.tidb {
 			continue
 		}
-		var behind string
-		var err error
-		switch v.target.kind {
-		case postgres:
-			behind, err = v.postgresCounter(ctx, j, c.name)
-		case mysql:
-			behind, err = v.mysqlCounter(ctx, j, c.name)
-		}
+		from, err := t.sequence(ctx, j.name, c.name)
 		if err != nil {
 			return err
 		}
-		if behind != "" {
-			v.compare("counter", j.name, "", c.name, behindGreatest, behind)
+		if from == "" {
+			continue
 		}
+		increment, shown, end := "increment", "next_not_cached_value", "maximum_value + 1"
+		next := shown
+		if t.kind == postgres {
+			increment, shown, end = "seqincrement", "last_value", "seqmax"
+			next = "last_value + CASE WHEN NOT is_called THEN 0 WHEN seqincrement > 0 THEN 1 ELSE -1 END"
+			from += ", pg_sequence WHERE seqrelid = '" + strings.ReplaceAll(from, "'", "''") + "'::regclass"
+		}
+		of := t.kind.quote(c.name) + ") FROM " + t.kind.quote(j.name)
+		stands, err := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+of+
+			"), 0) OR "+increment+" < 0 AND "+next+" < COALESCE((SELECT MIN("+of+"), "+end+") THEN '"+good+
+			"' ELSE CONCAT('at ', "+shown+") END FROM "+from)
+		if err != nil {
+			return err
+		}
+		j.v.compare("counter", j.name, "", c.name, good, stands)
 	}
 	return nil
-}
-
-const behindGreatest = "behind the greatest key"
-
-// postgresCounter says where the sequence of a column stands, or "" if it has none.
-func (v *verifier) postgresCounter(ctx context.Context, j *job, column string) (string, error) {
-	k := v.target.kind
-	sequence, err := v.target.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
-			FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
-			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
-				AND d.refclassid = 'pg_class'::regclass
-			JOIN pg_sequence s ON s.seqrelid = d.refobjid
-			WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
-		pg_get_serial_sequence($1::text, $2::text))`, k.quote(j.name), column)
-	if err != nil || sequence == "" {
-		return "", err
-	}
-	return v.target.text(
-		ctx,
-		"SELECT CASE WHEN seqincrement > 0 AND last_value + CASE WHEN is_called THEN 1 ELSE 0 END > "+
-			"(SELECT COALESCE(MAX("+k.quote(column)+"), 0) FROM "+k.quote(j.name)+") "+
-			"OR seqincrement < 0 AND last_value - CASE WHEN is_called THEN 1 ELSE 0 END < "+
-			"(SELECT COALESCE(MIN("+k.quote(column)+"), seqmax) FROM "+k.quote(j.name)+") "+
-			"THEN '"+behindGreatest+"' ELSE 'at ' || last_value END FROM "+sequence+
-			", pg_sequence WHERE seqrelid = '"+strings.ReplaceAll(sequence, "'", "''")+"'::regclass",
-	)
-}
-
-// mysqlCounter is postgresCounter for MariaDB. Numbers that a session keeps for itself count as given out.
-func (v *verifier) mysqlCounter(ctx context.Context, j *job, column string) (string, error) {
-	def, err := v.target.text(ctx, "SELECT COALESCE(MAX(column_default), '') FROM information_schema.columns "+
-		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", j.name, column)
-	sequence, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
-	if err != nil || !ok || v.target.tidb {
-		return "", err
-	}
-	of := v.target.kind.quote(column) + ") FROM " + v.target.kind.quote(j.name)
-	return v.target.text(ctx, "SELECT CASE WHEN increment > 0 AND "+
-		"next_not_cached_value > COALESCE((SELECT MAX("+of+"), 0) OR increment < 0 AND "+
-		"next_not_cached_value < COALESCE((SELECT MIN("+of+"), maximum_value + 1) "+
-		"THEN '"+behindGreatest+"' ELSE CONCAT('at ', next_not_cached_value) END FROM "+sequence)
 }
 
 // sum compares a sum over all sources with that of the target.
@@ -230,11 +179,8 @@ func (v *verifier) sum(ctx context.Context, s Sum) error {
 		return nil
 	}
 	want := new(big.Rat)
-	for i, d := range v.sources {
-		if j.from[i] == nil {
-			continue
-		}
-		n, err := d.total(ctx, s, v.kept(j, i, "s"))
+	for _, from := range j.sides {
+		n, err := from.d.total(ctx, s, from.kept())
 		if err != nil {
 			return err
 		}
@@ -269,13 +215,14 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 		if j != nil && p.Where == "" && p.Orphans != "drop" {
 			break // the rows that were read are all that there are
 		}
-		all, err := v.count(ctx, d, name, "")
+		rows := "SELECT COUNT(*) FROM " + d.kind.quote(name) + " AS s"
+		all, err := d.number(ctx, rows)
 		if err != nil {
 			return err
 		}
 		met := all
 		if j != nil && p.Where != "" {
-			if met, err = v.count(ctx, d, name, " WHERE ("+p.Where+")"); err != nil {
+			if met, err = d.number(ctx, rows+where("("+p.Where+")")); err != nil {
 				return err
 			}
 		}
@@ -286,7 +233,7 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 			missing.Skipped += all
 		default:
 			missing.Filtered += all - met
-			missing.Orphans += met - j.read[i]
+			missing.Orphans += met - j.on(i).read
 		}
 	}
 	if j != nil {
@@ -295,10 +242,7 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 		if missing.Differing = j.differing; v.undiffered {
 			missing.Differing = p.GivesUp.Differing
 		}
-		missing.Collapsed = -j.left - j.present
-		for _, n := range j.read {
-			missing.Collapsed += n
-		}
+		missing.Collapsed = j.taken() - j.left - j.present
 	}
 	v.compare("balance", name, "", "rows that are given up", p.GivesUp.String(), missing.String())
 	return nil
@@ -323,19 +267,16 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		return nil
 	}
 	before, after := map[thing]string{}, map[thing]string{}
-	err := v.target.each(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog, nil,
-		func(values []any) error {
-			t, text := thing{textOf(values[0]), textOf(values[1]), textOf(values[2])}, textOf(values[3])
-			if kind, copied := strings.CutPrefix(t.kind, afterCopying); copied {
-				t.kind = kind
-				after[t] = text
-			} else {
-				before[t] = text
-			}
-			return nil
-		})
+	stored, err := v.target.texts(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog)
 	if err != nil {
 		return err
+	}
+	for _, row := range stored {
+		if kind, copied := strings.CutPrefix(row[0], afterCopying); copied {
+			after[thing{kind, row[1], row[2]}] = row[3]
+		} else {
+			before[thing{kind, row[1], row[2]}] = row[3]
+		}
 	}
 	now, err := v.target.things(ctx)
 	if err != nil {
@@ -383,6 +324,9 @@ func (v *verifier) differ(t thing, was, is string) {
 		return
 	}
 	lost, added := parts(was), parts(is)
+	if slices.Equal(lost, added) { // but for blanks
+		v.compare("catalog", t.table, "", t.String(), was, is)
+	}
 	for _, part := range parts(was) {
 		if at := slices.Index(added, part); at >= 0 {
 			added = slices.Delete(added, at, at+1)
@@ -401,8 +345,5 @@ func (v *verifier) differ(t thing, was, is string) {
 	}
 	for _, part := range added {
 		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
-	}
-	if slices.Equal(parts(was), parts(is)) { // but for blanks
-		v.compare("catalog", t.table, "", t.String(), was, is)
 	}
 }
