@@ -2,8 +2,8 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,58 +45,67 @@ func newChecker(ws *workspace, d *decisions) *checker {
 // check is Check on a target that belongs to no merge. Its decisions stay in the temporary tables.
 func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	began := time.Now()
+	if err := c.look(ctx); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	return c.finish(began), nil
+}
+
+// look looks at everything, the plan and the catalogs first.
+func (c *checker) look(ctx context.Context) error {
 	for _, j := range c.ws.order {
 		c.report.table(j.name, j.plan.Policy)
 	}
-	for _, p := range c.ws.problems {
-		if p.Code != CodeMissingTable || c.ws.known(p.Table) { // a table that no database has is reported below
-			c.report.problem(p)
-		}
+	for _, p := range c.ws.problems { // a table that no database has is reported below
+		c.report.problemIf(p.Code != CodeMissingTable || c.ws.known(p.Table), p)
 	}
 	c.schema.tables()
 	if err := c.schema.undecided(ctx); err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+		return err
 	}
 	c.schema.inventory()
 	c.schema.fires()
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
-	for _, look := range []func(context.Context) error{c.schema.closed, c.schema.repeated} {
-		if err := look(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
-		}
+	if err := c.schema.closed(ctx); err != nil {
+		return err
+	}
+	if err := c.schema.repeated(ctx); err != nil {
+		return err
 	}
 	problems, warnings := leaseProblems(c.ws)
 	c.report.Problems = append(c.report.Problems, problems...)
 	c.report.Warnings = append(c.report.Warnings, warnings...)
-	if len(c.report.Problems) == 0 {
-		if err := c.schema.expressions(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
+	// After each of these, all others would fail for the same reasons. The second one decides which rows are
+	// copied, so it comes before all that looks at them.
+	for _, step := range []func(context.Context) error{c.schema.expressions, c.elsewhere} {
+		if len(c.report.Problems) > 0 {
+			return nil
+		}
+		if err := step(ctx); err != nil {
+			return err
 		}
 	}
 	if len(c.report.Problems) > 0 {
-		// The other checks would fail for the same reasons.
-		return c.finish(began), nil
-	}
-	// It decides which rows are copied, so it comes before all that looks at them.
-	problems, err := c.ws.elsewhere.find(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
-	}
-	if c.report.Problems = append(c.report.Problems, problems...); len(problems) > 0 {
-		return c.finish(began), nil
+		return nil
 	}
 	for _, step := range []func(context.Context) error{
-		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans,
-		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,
-		c.data.estimate, c.balance,
+		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans, c.inside.disputed, c.inside.check,
+		c.conflicts, c.data.quiet, c.data.estimate, c.balance,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
+			return err
 		}
 	}
-	return c.finish(began), nil
+	return nil
+}
+
+// elsewhere looks for rows that have their parents on other servers.
+func (c *checker) elsewhere(ctx context.Context) error {
+	problems, err := c.ws.elsewhere.find(ctx)
+	c.report.Problems = append(c.report.Problems, problems...)
+	return err
 }
 
 func (c *checker) finish(began time.Time) *CheckReport {
@@ -152,17 +161,17 @@ func (c *checker) conflicts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(keys) > 0 {
-			before := c.report.table(j.name, j.plan.Policy).Dropped
-			if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
-				return err
-			}
-			if c.report.table(j.name, j.plan.Policy).Dropped > before {
-				c.collapsedParent(j)
-			}
-			if err := c.decisions.count(ctx); err != nil {
-				return err
-			}
+		if len(keys) == 0 {
+			continue
+		}
+		if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
+			return err
+		}
+		if c.report.table(j.name, j.plan.Policy).Dropped > 0 {
+			c.collapsedParent(j)
+		}
+		if err := c.decisions.count(ctx); err != nil {
+			return err
 		}
 	}
 	p.end()
@@ -190,7 +199,7 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 			keys = append(keys, k)
 		}
 	}
-	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses()) {
+	if len(keys) == 0 && j.keyed() {
 		keys = slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
 	}
 	return keys, nil
@@ -204,16 +213,13 @@ func (c *checker) collapsedParent(parent *tableJob) {
 			if ref.Parent != parent.name || sameNames(ref.Target, parent.target.Primary) {
 				continue
 			}
-			equal := !slices.ContainsFunc(ref.Target,
-				func(name string) bool { return !slices.Contains(parent.plan.Key, name) })
-			if !equal {
-				c.report.problem(Problem{Code: CodeCollapsedParent, Table: j.name,
-					Column: strings.Join(ref.Columns, ", "),
-					Message: "rows of " + parent.name + " become one with another, and what refers to them by " +
-						strings.Join(ref.Target, ", ") + " cannot be led there",
-					Remedy: "let it refer to the primary key, or name under key: of " + parent.name +
-						" the columns that it refers to, or choose copy or rename for " + parent.name})
-			}
+			apart := func(name string) bool { return !slices.Contains(parent.plan.Key, name) }
+			c.report.problemIf(slices.ContainsFunc(ref.Target, apart), Problem{Code: CodeCollapsedParent,
+				Table: j.name, Column: strings.Join(ref.Columns, ", "),
+				Message: "rows of " + parent.name + " become one with another, and what refers to them by " +
+					strings.Join(ref.Target, ", ") + " cannot be led there",
+				Remedy: "let it refer to the primary key, or name under key: of " + parent.name +
+					" the columns that it refers to, or choose copy or rename for " + parent.name})
 		}
 	}
 }
@@ -241,12 +247,10 @@ func (c *checker) overflow() {
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.target.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
-				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
-					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
-						col.Declared),
-					Remedy: "widen the column in the target"})
-			}
+			c.report.problemIf(!c.ws.holdsKey(j.name, l, sum), Problem{Code: CodeTotal, Table: j.name,
+				Column: l.column, Remedy: "widen the column in the target",
+				Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
+					j.target.Column(l.column).Declared)})
 		}
 	}
 }
@@ -272,12 +276,7 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 			return err
 		}
 	}
-	for _, w := range []*sqldb.Writer{r.drops, r.values} {
-		if err := w.Close(); err != nil {
-			return err
-		}
-	}
-	return r.stage.drop(ctx)
+	return errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))
 }
 
 // balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
@@ -293,7 +292,7 @@ func (c *checker) balance(ctx context.Context) error {
 		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
 	}
 	c.report.GivesUp = map[string]GivenUp{}
-	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+	for name, table := range sorted(c.ws.plan.Tables) {
 		var all GivenUp
 		var servers []string
 		for _, s := range c.ws.servers {
@@ -303,15 +302,13 @@ func (c *checker) balance(ctx context.Context) error {
 			}
 		}
 		planned := c.ws.plan.GivesUp[name]
-		if planned.Quarantined > 0 && c.ws.plan.Tables[name].BadRows == "quarantine" {
+		if planned.Quarantined > 0 && table.BadRows == "quarantine" {
 			all.Quarantined = planned.Quarantined // only the run knows which rows the target refuses
 		}
 		if all.rows() > 0 {
 			c.report.GivesUp[name] = all
 		}
-		if all != planned {
-			c.report.problem(unbalanced(name, all, planned, servers))
-		}
+		c.report.problemIf(all != planned, unbalanced(name, all, planned, servers))
 	}
 	return nil
 }

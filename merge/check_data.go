@@ -3,9 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,19 +23,17 @@ type dataCheck struct {
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
 // undo a merge.
 func (c *dataCheck) emptyTarget(ctx context.Context) error {
-	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
-		if c.ws.plan.Tables[name].Policy == Skip {
+	for name, p := range sorted(c.ws.plan.Tables) {
+		if p.Policy == Skip {
 			continue
 		}
 		filled, err := c.ws.target.Holds(ctx, name)
 		if err != nil {
 			return err
 		}
-		if filled {
-			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
-				Message: "the table already holds rows",
-				Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
-		}
+		c.report.problemIf(filled, Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
+			Message: "the table already holds rows",
+			Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
 	}
 	return nil
 }
@@ -90,11 +86,10 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 	}
 	return c.ws.eachSource(func(j *tableJob, _ *sourceTable, s *server) error {
 		share := tableServer{j.name, s.Number}
-		if before := c.fingerprints[share]; now[share] != before {
-			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
-				Message: fmt.Sprintf("it had %s and now has %s", before.text, now[share].text),
-				Remedy:  "stop the game server first"})
-		}
+		before := c.fingerprints[share]
+		c.report.problemIf(now[share] != before, Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
+			Message: fmt.Sprintf("it had %s and now has %s", before.text, now[share].text),
+			Remedy:  "stop the game server first"})
 		return nil
 	})
 }
@@ -143,13 +138,12 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 		if err != nil {
 			return err
 		}
-		if all-hits >= few && hits*2 < all {
-			c.report.problem(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
-				Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
-					"renamed with these", all, hits, n.parent, ref.Name),
-				Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
-					"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
-		}
+		c.report.problemIf(all-hits >= few && hits*2 < all, Problem{Code: CodeNameCopy, Server: s.Name,
+			Table: src.job.name, Column: n.column,
+			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
+				"renamed with these", all, hits, n.parent, ref.Name),
+			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
+				"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
 	}
 	return nil
 }
@@ -178,12 +172,10 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
-				Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
-					"written without",
-				Remedy: "remove the zeros on the server, or give the column a value by set:"})
-		}
+		c.report.problemIf(n > 0, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
+			Count: n, Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
+				"written without",
+			Remedy: "remove the zeros on the server, or give the column a value by set:"})
 	}
 	return nil
 }
@@ -191,58 +183,51 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
 	ref sqldb.Reference) error {
 	sel := newSelection(c.ws, src.server)
-	columns := strings.Join(ref.Columns, ", ")
-	count := func(condition string) (int64, error) {
-		if condition == "" {
-			return 0, nil
-		}
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.table.Name),
-			" AS s WHERE ", condition)
-		return s.db.Number(ctx, q)
+	missing := sel.orphan(j, ref, "s")
+	if missing == "" {
+		return nil
 	}
 	own := "1 = 1"
 	if j.plan.Where != "" {
 		own = "(" + j.plan.Where + ")"
 	}
-	missing := sel.orphan(j, ref, "s")
-	if missing == "" {
-		return nil
+	count := func(condition string) (int64, error) {
+		return s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+			s.db.Kind.Quote(src.table.Name), " AS s WHERE ", own, " AND ", condition))
 	}
-	n := int64(0)
+	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
+		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
 	if !c.ws.elsewhere.none[leadingOf(j, ref, src.server)] { // which has looked already
 		var err error
-		if n, err = count(own + " AND " + missing); err != nil {
+		if p.Count, err = count(missing); err != nil {
 			return err
 		}
 	}
-	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
-		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
 	if c.ws.policy(ref.Parent) == Skip {
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
-	wrong, err := c.leadsNowhere(j, src, ref, sel, n, count)
-	switch {
-	case err != nil:
+	wrong, err := c.leadsNowhere(j, src, ref, sel, p.Count, count)
+	if err != nil {
 		return err
-	case n == 0:
+	}
+	report := c.report.problem
+	switch {
 	case wrong:
 		p.Message = "not one value is a key of " + ref.Parent + " on this server, so the reference looks wrong"
 		p.Remedy = "correct it under references: of the table; or, if these rows are really not wanted, leave " +
 			"them out by where: of the table"
-		c.report.problem(p)
 	case j.plan.Orphans == "drop":
-		p.Remedy = "not copied, because of orphans: drop"
-		c.report.warn(p)
+		p.Remedy, report = "not copied, because of orphans: drop", c.report.warn
 	case j.plan.Orphans == "null" && j.nullable(ref) != "":
-		p.Remedy = "copied without the reference, because of orphans: null"
-		c.report.warn(p)
+		p.Remedy, report = "copied without the reference, because of orphans: null", c.report.warn
 	case j.plan.Orphans == "null":
 		p.Remedy = "the reference cannot be NULL in the target: " + c.orphanAnswers(j, ref)
-		c.report.problem(p)
 	default:
 		p.Remedy = c.orphanAnswers(j, ref)
-		c.report.problem(p)
+	}
+	if p.Count > 0 {
+		report(p)
 	}
 	if j.plan.Orphans != "drop" || !slices.ContainsFunc(j.circular,
 		func(r sqldb.Reference) bool { return r.Parent == ref.Parent }) {
@@ -254,14 +239,12 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
-		sel.without(j, ref, "s", "q", keptParent)))
-	if n > 0 {
-		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
-			Message: "the reference leads to a row of " + ref.Parent +
-				" that is dropped as an orphan itself, in a circle",
-			Remedy: "set orphans: null on the table"})
-	}
+	p.Count, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+
+		" AND "+sel.without(j, ref, "s", "q", keptParent)))
+	p.Message = "the reference leads to a row of " + ref.Parent +
+		" that is dropped as an orphan itself, in a circle"
+	p.Remedy = "set orphans: null on the table"
+	c.report.problemIf(p.Count > 0, p)
 	return err
 }
 
@@ -269,17 +252,13 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 // though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
 // single row says nothing.
 func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
-	count func(condition string) (int64, error),
-) (bool, error) {
+	count func(condition string) (int64, error)) (bool, error) {
 	parent := c.ws.jobs[ref.Parent]
 	refuses := j.plan.Orphans != "drop" && j.plan.Orphans != "null"
 	if n < 2 || refuses || ref.Enforced || parent == nil || parent.sources[src.server] == nil {
 		return false, nil
 	}
 	refers := sel.refers(j, ref, "s")
-	if j.plan.Where != "" {
-		refers = "(" + j.plan.Where + ") AND " + refers
-	}
 	all, err := count(refers)
 	if err != nil || all > n {
 		return false, err
@@ -292,8 +271,7 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 // besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
 // They may refer to the same table, or to another one whose keys change.
 func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
-	whens := j.whens()
-	for _, name := range slices.Sorted(maps.Keys(whens)) {
+	for name, when := range sorted(j.whens()) {
 		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
 		}
@@ -303,7 +281,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 				keys = append(keys, census.Column{Table: parent.name, Name: parent.key().Name})
 			}
 		}
-		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, whens[name])
+		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
 		if err != nil {
 			return err
 		}
@@ -357,14 +335,15 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 func (c *dataCheck) estimate(ctx context.Context) error {
 	var largest *sourceTable
 	maxRows := int64(0)
-	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if n := c.report.table(j.name, j.plan.Policy).Rows[s.Name]; n > maxRows {
-			maxRows, largest = n, src
+	for _, j := range c.ws.order {
+		for _, src := range j.present() {
+			if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner().Name]; n > maxRows {
+				maxRows, largest = n, src
+			}
 		}
+	}
+	if largest == nil {
 		return nil
-	})
-	if err != nil || largest == nil {
-		return err
 	}
 	began := time.Now()
 	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
@@ -450,25 +429,20 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	}
 	s := src.owner()
 	name := "s." + s.db.Kind.Quote(column)
-	q := sqldb.NewStatement(s.db.Kind,
-		fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
-			name, c.ws.minGenerated, c.ws.layout.sql(name)))
-	sel := newSelection(c.ws, src.server)
-	sel.rows(q, src, name+" IS NOT NULL")
+	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, "+
+		"COUNT(*)", name, c.ws.minGenerated, c.ws.layout.sql(name)),
+		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
-	err := s.db.Each(ctx, q.Add(" GROUP BY 1"), func(values []any) error {
-		number, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
+	err := s.db.Each(ctx, q, func(values []any) error {
+		n, err := numbers(values...)
 		switch {
-		case number < 0:
-			o.plain += n
-		case slices.Contains(s.numbers, number):
-			o.own += n
+		case err != nil:
+		case n[0] < 0:
+			o.plain += n[1]
+		case slices.Contains(s.numbers, n[0]):
+			o.own += n[1]
 		default:
-			o.others[number] += n
+			o.others[n[0]] += n[1]
 		}
 		return err
 	})
@@ -493,31 +467,29 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
 		return c.offsets.separates(ctx, j)
 	}
-	proven := false
-	for _, name := range k.Columns() {
-		all := j.target.Column(name).Family == sqldb.FamilyInt
-		for _, src := range j.present() {
-			if !all {
-				break
-			}
-			if source := src.table.Column(name); source == nil || source.Family != sqldb.FamilyInt {
-				all = false
-				continue
-			}
-			o, err := c.origin(ctx, src, name)
-			if err != nil {
-				return false, err
-			}
-			all = o.clean()
-		}
-		proven = proven || all
+	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
+	if slices.ContainsFunc(j.present(), other) {
+		return false, nil
 	}
-	if !proven {
+	for _, name := range k.Columns() {
+		if own, err := c.own(ctx, j, name); err != nil || own {
+			return own, err
+		}
+	}
+	return false, nil
+}
+
+// own reports whether a column holds only IDs that the server of the row has made.
+func (c *idCheck) own(ctx context.Context, j *tableJob, column string) (bool, error) {
+	if j.target.Column(column).Family != sqldb.FamilyInt {
 		return false, nil
 	}
 	for _, src := range j.present() {
-		if !c.sameKey(src, k) {
+		if source := src.table.Column(column); source == nil || source.Family != sqldb.FamilyInt {
 			return false, nil
+		}
+		if o, err := c.origin(ctx, src, column); err != nil || !o.clean() {
+			return false, err
 		}
 	}
 	return true, nil
@@ -662,8 +634,8 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 		}
 	}
 	ask := func(some []any) error {
-		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
-		newSelection(ws, server).rows(q, src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some))
+		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind),
+			newSelection(ws, server).rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
 		return db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
@@ -698,17 +670,13 @@ func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
 	if l.bits.used() {
 		place += " bits " + l.bits.String()
 	}
-	if l.broken > 0 {
-		report.problem(Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place, Count: l.broken,
-			Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy),
-			Remedy:  remedyOfInside})
-	}
-	if l.lost > 0 {
-		report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place, Count: l.lost,
-			Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, "+
-				"such as %s in row %s", l.parent, l.lostKey, l.lostInRow),
-			Remedy: remedyOfInside})
-	}
+	report.problemIf(l.broken > 0, Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place,
+		Count: l.broken, Remedy: remedyOfInside,
+		Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy)})
+	report.problemIf(l.lost > 0, Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place,
+		Count: l.lost, Remedy: remedyOfInside,
+		Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, such as "+
+			"%s in row %s", l.parent, l.lostKey, l.lostInRow)})
 }
 
 // disputed counts the rows in which two references hold that would change the same key in two ways.
@@ -743,9 +711,7 @@ func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable
 			condition = append(condition, "("+l.when+")")
 		}
 	}
-	q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
-	sel.rows(q, src, condition...)
-	n, err := s.db.Number(ctx, q)
+	n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...)))
 	if err != nil || n == 0 {
 		return err
 	}

@@ -37,17 +37,12 @@ const maxRefused = 1000
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
 func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
-	type trial struct {
-		j   *tableJob
-		src *sourceTable
-		s   *server
-	}
-	var trials []trial
+	var trials []*sourceTable
 	total := int64(0)
 	err = c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		need, err := c.needed(ctx, src, decided)
 		if need {
-			trials = append(trials, trial{j, src, s})
+			trials = append(trials, src)
 			total += c.report.table(j.name, j.plan.Policy).Rows[s.Name]
 		}
 		return err
@@ -57,11 +52,11 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
-	for _, t := range trials {
-		r := &rehearsal{valueCheck: c, src: t.src, server: t.s, decided: decided, findings: map[string]*finding{},
-			progress: p}
+	for _, src := range trials {
+		r := &rehearsal{valueCheck: c, src: src, server: src.owner().Name, decided: decided,
+			findings: map[string]*finding{}, progress: p}
 		if err := r.run(ctx); err != nil {
-			return fmt.Errorf("%s: table %s: %w", t.s.Name, t.j.name, err)
+			return fmt.Errorf("%s: table %s: %w", r.server, src.job.name, err)
 		}
 		r.tell()
 	}
@@ -80,10 +75,7 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 		return !known, err
 	}
 	p, source := src.job.plan, src.owner().db
-	if c.grows(src) {
-		return true, nil
-	}
-	if source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
+	if c.grows(src) || source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
 	theirs, err := source.Definition(ctx, src.table)
@@ -141,9 +133,8 @@ func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTab
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
-	number := src.owner().Number
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return c.decisions.offsets.added[tableServer{l.parent, number}] != 0 &&
+		return c.decisions.offsets.added[src.of(l.parent)] != 0 &&
 			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)
 	})
 }
@@ -152,7 +143,7 @@ func (c *valueCheck) grows(src *sourceTable) bool {
 type rehearsal struct {
 	*valueCheck
 	src      *sourceTable
-	server   *server
+	server   string
 	decided  bool
 	compared []int // the positions of the columns that are read back
 	findings map[string]*finding
@@ -179,13 +170,13 @@ func (r *rehearsal) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
 			Message: fmt.Sprintf("values cannot be tried beforehand: the temporary table cannot be made: %v", err),
 			Remedy:  "a row that the target refuses will be named by the run"})
 		return nil
 	}
 	if r.trial.Untried != nil && !r.decided {
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
 			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",
 				r.trial.Untried),
 			Remedy: "a row for which there is no partition will be named by the run"})
@@ -204,7 +195,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			return errEnough
 		}
 		rows := read.rows
-		r.progress.add(r.src.job.name, r.server.Name, len(rows))
+		r.progress.add(r.src.job.name, r.server, len(rows))
 		var before [][]any
 		if r.decided {
 			for _, row := range rows {
@@ -219,7 +210,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			if r.decided {
 				rows = changedRows(all, before, rows)
 			} else { // nothing is dropped yet but what the function of the plan leaves out
-				r.missing.add(r.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
+				r.missing.add(r.src.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
 		return r.try(ctx, r.fitting(rows))
@@ -229,8 +220,6 @@ func (r *rehearsal) run(ctx context.Context) error {
 	}
 	return err
 }
-
-func (r *rehearsal) share() tableServer { return tableServer{r.src.job.name, r.server.Number} }
 
 // changedRows returns those of the kept rows that have other values than before.
 func changedRows(all []row, before [][]any, kept []row) []row {
@@ -370,7 +359,7 @@ func (r *rehearsal) tell() {
 	keys := sqldb.ColumnNames(stagedColumns(j, j.target.Keys()))
 	for _, id := range r.order {
 		f := r.findings[id]
-		p := Problem{Code: f.code, Server: r.server.Name, Table: j.name, Column: f.column, Count: f.count,
+		p := Problem{Code: f.code, Server: r.server, Table: j.name, Column: f.column, Count: f.count,
 			Message: f.message, Remedy: remedyOfValue}
 		if f.code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
@@ -380,9 +369,11 @@ func (r *rehearsal) tell() {
 			p.Remedy += "; convert: allows to cut a fraction of a second"
 		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, f.column):
 			p.Remedy = "the run puts such rows into the quarantine"
-			r.warned(p)
+			if !reported(r.report.Warnings, p) {
+				r.report.warn(p)
+			}
 			if !r.decided { // afterwards, the rows that change are tried again
-				r.missing.add(r.share(), GivenUp{Quarantined: f.count})
+				r.missing.add(r.src.share(), GivenUp{Quarantined: f.count})
 			}
 			continue
 		case f.aside && f.column != "" && !slices.Contains(keys, f.column):
@@ -392,16 +383,7 @@ func (r *rehearsal) tell() {
 				"bad_rows: quarantine puts such rows aside"
 		}
 		r.refused = true
-		if !reported(r.report.Problems, p) {
-			r.report.problem(p)
-		}
-	}
-}
-
-// warned warns once of the same rows.
-func (r *rehearsal) warned(p Problem) {
-	if !reported(r.report.Warnings, p) {
-		r.report.warn(p)
+		r.report.problemIf(!reported(r.report.Problems, p), p)
 	}
 }
 

@@ -95,11 +95,11 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
 			t.Kind.Quote(tableRenames), " WHERE tbl = ").Bind(j.name).Add(" ORDER BY server, row_key")
 		err := t.Each(ctx, q, func(values []any) error {
-			server, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
+			server, err := numbers(values[0])
 			if err != nil {
 				return err
 			}
-			return fn(Renamed{Table: j.name, Server: server, Key: sqldb.Text(values[1]),
+			return fn(Renamed{Table: j.name, Server: server[0], Key: sqldb.Text(values[1]),
 				Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
 				NewKey: sqldb.Text(values[5])})
 		})
@@ -211,10 +211,7 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 	all := &verify.Plan{
 		Target: v.server(Server{Name: plan.Target.Name, Number: plan.Target.Number, DSN: plan.Target.DSN}),
 		Shift:  v.ws.layout.shift, Mask: v.ws.layout.mask, Counted: v.ws.minGenerated,
-		Tables: map[string]*verify.Table{}, Progress: p.add,
-	}
-	for _, own := range ownTables() {
-		all.Own = append(all.Own, own.name)
+		Tables: map[string]*verify.Table{}, Progress: p.add, Own: slices.Sorted(maps.Keys(ownTables())),
 	}
 	for _, s := range plan.Servers {
 		all.Servers = append(all.Servers, v.server(s))
@@ -234,17 +231,15 @@ func (v *verifier) promises(p *progress) *verify.Plan {
 // in rows that meet a condition.
 func (v *verifier) watch(all *verify.Plan) {
 	for _, j := range v.ws.order {
-		whens := j.whens()
-		for _, name := range slices.Sorted(maps.Keys(whens)) {
-			all.Watched = append(all.Watched, verify.Watched{Table: j.name, Column: name, Except: whens[name]})
+		for name, when := range sorted(j.whens()) {
+			all.Watched = append(all.Watched, verify.Watched{Table: j.name, Column: name, Except: when})
 		}
 	}
 	if v.ws.lock == nil {
 		return
 	}
-	for _, table := range slices.Sorted(maps.Keys(v.ws.lock.Tables)) {
-		columns := v.ws.lock.Tables[table].Columns
-		for _, name := range slices.Sorted(maps.Keys(columns)) {
+	for table, locked := range sorted(v.ws.lock.Tables) {
+		for name, column := range sorted(locked.Columns) {
 			own := v.ws.jobs[table]
 			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name ||
 				own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
@@ -256,10 +251,10 @@ func (v *verifier) watch(all *verify.Plan) {
 					continue
 				}
 				key := LockedKey{Table: j.name, Column: j.key().Name}
-				if columns[name].refers(key) && !slices.Contains(v.ws.plan.Plain, table+"."+name) {
+				if column.refers(key) && !slices.Contains(v.ws.plan.Plain, table+"."+name) {
 					all.Watched = append(all.Watched, verify.Watched{Table: table, Column: name, Of: []string{j.name},
 						Likely: true})
-				} else if columns[name].holds(key) {
+				} else if column.holds(key) {
 					rest.Of = append(rest.Of, j.name)
 				}
 			}

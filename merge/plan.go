@@ -200,10 +200,20 @@ type RenamePlan struct {
 	Derived []DerivedName `yaml:"derived,omitempty" json:"derived,omitempty"`
 }
 
+// writes returns the columns that a new name changes.
+func (r *RenamePlan) writes() (names []string) {
+	if r != nil {
+		names = append(names, r.Column)
+		for _, d := range r.Derived {
+			names = append(names, d.Column)
+		}
+	}
+	return names
+}
+
 // changes reports whether a new name changes a column, or what a key consists of.
 func (r *RenamePlan) changes(k sqldb.UniqueKey) bool {
-	derived := func(d DerivedName) bool { return k.Covers(d.Column) }
-	return k.Covers(r.Column) || slices.ContainsFunc(r.Derived, derived)
+	return slices.ContainsFunc(r.writes(), k.Covers)
 }
 
 // DerivedName is a column that is computed from the name beside it. Rows that are renamed get a new value;
@@ -259,6 +269,12 @@ type OpenColumn struct {
 	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
+}
+
+// key returns the column of the candidate.
+func (o OpenColumn) key() LockedKey {
+	index := strings.LastIndex("."+o.Candidate, ".")
+	return LockedKey{Table: strings.TrimSuffix(o.Candidate[:index], "."), Column: o.Candidate[index:]}
 }
 
 // columns returns the columns of the reference.

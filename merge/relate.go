@@ -434,15 +434,8 @@ func isOurs(t *sqldb.Table) bool {
 			return name == "new_key" || name == "differs" || name == "position"
 		})
 	}
-	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
-		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
-		var names []string
-		for column := range strings.SplitSeq(columns, ", ") {
-			name, _, _ := strings.Cut(column, " ")
-			names = append(names, name)
-		}
-		return own.name == t.Name && sameNames(lasting(names), lasting(sqldb.ColumnNames(t.Columns)))
-	})
+	return ownTables()[t.Name] != "" &&
+		sameNames(lasting(sqldb.ColumnNames(ownColumns(t.Name))), lasting(sqldb.ColumnNames(t.Columns)))
 }
 
 // follow finds for every table what has to follow. A column may follow over several tables: the key of a

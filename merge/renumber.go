@@ -248,29 +248,23 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// keep stores the offsets, in the transaction of the caller.
-func (o *keyOffsets) keep(ctx context.Context) error {
-	t := o.ws.target
+// rows returns the offsets as merge_offsets has them.
+func (o *keyOffsets) rows() (rows [][]any) {
+	numbers := []int64{allServers}
+	for _, s := range o.ws.servers {
+		numbers = append(numbers, s.Number)
+	}
 	for _, j := range o.ws.order {
-		numbers := []int64{allServers}
-		for _, s := range o.ws.servers {
-			numbers = append(numbers, s.Number)
-		}
 		for _, number := range numbers {
 			share := tableServer{j.name, number}
 			added, renumbered := o.added[share]
 			counter, counted := o.counters[share]
-			if !renumbered && !counted {
-				continue
-			}
-			q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(tableOffsets),
-				" (tbl, server, added, counter) VALUES (").BindAll(j.name, number, added, counter).Add(")")
-			if _, err := t.Run(ctx, q); err != nil {
-				return err
+			if renumbered || counted {
+				rows = append(rows, []any{j.name, number, added, counter})
 			}
 		}
 	}
-	return nil
+	return rows
 }
 
 // counter returns the greatest key that a table of the target must be taken to have given out.

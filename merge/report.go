@@ -190,6 +190,13 @@ func (r *CheckReport) table(name string, policy Policy) *TableReport {
 
 func (r *CheckReport) problem(p Problem) { r.Problems = append(r.Problems, p) }
 
+// problemIf reports something that must be solved, if it is so.
+func (r *CheckReport) problemIf(so bool, p Problem) {
+	if so {
+		r.problem(p)
+	}
+}
+
 func (r *CheckReport) warn(p Problem) { r.Warnings = append(r.Warnings, p) }
 
 // Renamed is a row that has another name now.

@@ -41,25 +41,9 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 	}
 	return &resolver{
 		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
-		keys:  keys,
-		noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
-		drops: sqldb.NewWriter(ws.target, "tmp_"+tableDrops,
-			textColumns("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason", "differs"), false),
-		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues,
-			textColumns("tbl", "server", "row_key", "col", "value"), false),
+		keys: keys, noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
+		drops: d.writer(tableDrops), values: d.writer(tableValues),
 	}, nil
-}
-
-// textColumns returns columns of a table of the merge, of which most are texts.
-func textColumns(names ...string) (columns []*sqldb.Column) {
-	for _, name := range names {
-		c := &sqldb.Column{Name: name, Family: sqldb.FamilyText, Declared: "text"}
-		if strings.HasSuffix(name, "server") || name == "differs" {
-			c = &sqldb.Column{Name: name, Family: sqldb.FamilyInt, Declared: "bigint"}
-		}
-		columns = append(columns, c)
-	}
-	return columns
 }
 
 // note adds a conflict to the report.
@@ -71,9 +55,7 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
 		Table: r.job.name, Key: calledKey(r.job.target, key), Value: r.valueOf(key, other),
-		Resolution: resolution,
-		NewName:    name,
-		Keeper:     r.ref(keeper), Other: r.ref(other),
+		Resolution: resolution, NewName: name, Keeper: r.ref(keeper), Other: r.ref(other),
 	})
 }
 
@@ -105,23 +87,20 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if err != nil || n == 0 {
 		return err
 	}
+	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
+		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them"}
 	var keeper stagedRow
-	count := int64(0)
 	err = r.stage.groups(ctx, func(page []stagedRow) error {
 		for _, g := range page {
 			if g.rank == 1 {
 				keeper = g
 				continue
 			}
-			count++
+			p.Count++
 			r.note(key, keeper, g, "undecided", "")
 		}
 		return nil
 	})
-	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
-		Count:   count,
-		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them",
-	}
 	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName
 	if primary {
@@ -388,17 +367,10 @@ const anyName = "the name"
 // rename gives new names until no two names are equal in the target.
 func (r *renamer) rename(ctx context.Context) error {
 	p := r.job.plan.Rename
-	var keys []sqldb.UniqueKey
-	for _, k := range r.keys {
-		if p.changes(k) {
-			keys = append(keys, k)
-		}
-	}
+	keys := slices.DeleteFunc(slices.Clone(r.keys), func(k sqldb.UniqueKey) bool { return !p.changes(k) })
 	if len(keys) == 0 {
-		for _, k := range r.job.target.Keys() {
-			if p.changes(k) {
-				return nil
-			}
+		if slices.ContainsFunc(r.job.target.Keys(), p.changes) {
+			return nil
 		}
 		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.target.Column(p.Column).Collation}
 		keys = []sqldb.UniqueKey{{Name: anyName, Parts: []sqldb.KeyPart{part}}}
@@ -699,31 +671,31 @@ func (r *renamer) keepEach(ctx context.Context, list []string, clause string) (e
 		key = append(key, r.job.target.Column(name))
 		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
 	}
-	texts := textColumns("tbl", "col", "server", "row_key", "old_name", "new_name", "new_key")
-	out := sqldb.NewWriter(t, "tmp_"+tableRenames, texts, false)
+	out := r.decisions.writer(tableRenames)
 	defer func() { err = errors.Join(err, out.Close()) }()
+	column := r.job.plan.Rename.Column
 	for last, n := int64(0), 1; n > 0; {
 		var rows [][]any
 		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), clause,
 			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
 		err := t.EachSteady(ctx, q, func(values []any) error {
-			now := make([]any, len(key))
-			for i, v := range values[len(values)-len(key):] {
-				var err error
+			read, err := numbers(values[:2]...)
+			if err != nil {
+				return err
+			}
+			now := values[len(values)-len(key):]
+			for i, c := range key {
 				if t.Kind != sqldb.SQLite {
-					v, err = sqldb.Native(v, key[i])
+					if now[i], err = sqldb.Native(now[i], c); err != nil {
+						return err
+					}
 				}
-				if now[i] = identity(v, key[i], t.Kind == sqldb.SQLite); err != nil {
-					return err
-				}
+				now[i] = identity(now[i], c, t.Kind == sqldb.SQLite)
 			}
-			row := []any{r.job.name, r.job.plan.Rename.Column}
-			for _, v := range values[1 : len(values)-len(key)] {
-				row = append(row, sqldb.Text(v))
-			}
-			rows = append(rows, append(row, sqldb.RowKey(now)))
-			last, err = strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-			return err
+			last = read[0]
+			rows = append(rows, []any{r.job.name, read[1], sqldb.Text(values[2]), column, sqldb.Text(values[3]),
+				sqldb.Text(values[4]), sqldb.RowKey(now)})
+			return nil
 		})
 		if err != nil {
 			return err

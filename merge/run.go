@@ -21,12 +21,7 @@ type runner struct {
 	entries   map[string]map[tableServer]*entry
 }
 
-// Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
-//
-// If Check would find problems, the error is [ErrUndecided], and the field Check of the report lists them.
-// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow], [ErrBalance] and [ErrDatabase].
-// Run can be called again after each of them. When ctx has ended, a connection may be lost; then open a new
-// Merge to resume.
+// run is [Merge.Run].
 func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	began := time.Now()
 	report = r.report
@@ -79,9 +74,9 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	if err := r.finish(ctx, state.name); err != nil {
 		return report, err
 	}
-	report.Quarantined, err = r.ws.target.Number(ctx, sqldb.NewStatement(r.ws.target.Kind,
-		"SELECT COUNT(*) FROM ",
-		r.ws.target.Kind.Quote(tableQuarantine)))
+	k := r.ws.target.Kind
+	report.Quarantined, err = r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ",
+		k.Quote(tableQuarantine)))
 	return report, err
 }
 
@@ -110,8 +105,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		}
 		fallthrough
 	case stateCopied:
-		if err := (&filler{ws: r.ws, journal: r.journal, applier: &applier{r.decisions},
-			entries: r.entries[stepFill]}).all(ctx); err != nil {
+		if err := r.fill(ctx); err != nil {
 			return err
 		}
 		fallthrough
@@ -147,36 +141,34 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 	if err := r.journal.makeTables(ctx); err != nil {
 		return err
 	}
-	k := r.ws.target.Kind
+	var steps, servers [][]any
+	for _, j := range r.ws.order {
+		for _, src := range j.present() { // the check has compared the fingerprints at its end
+			s := src.owner()
+			fingerprint := fingerprints[tableServer{j.name, s.Number}].text
+			entry := []any{j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint,
+				int64(0), int64(0), int64(0)}
+			if steps = append(steps, append([]any{stepCopy}, entry...)); len(r.ws.late(j)) > 0 {
+				steps = append(steps, append([]any{stepFill}, entry...))
+			}
+		}
+	}
+	for _, s := range r.ws.mergedServers() {
+		servers = append(servers, []any{s.Number, s.Name, s.MergedInto, s.Target})
+	}
 	return r.ws.target.Transaction(ctx, func() error {
 		if err := r.temporary.keep(ctx); err != nil {
 			return err
 		}
-		if err := r.temporary.offsets.keep(ctx); err != nil {
-			return err
-		}
-		if err := r.keepThings(ctx, "", things); err != nil {
-			return err
-		}
-		for _, j := range r.ws.order {
-			for _, src := range j.present() {
-				if err := r.expect(ctx, j, src, check, fingerprints); err != nil {
-					return err
-				}
-			}
-		}
-		for _, s := range r.ws.mergedServers() {
-			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableServers),
-				" (number, name, merged_into, target) VALUES (").
-				BindAll(s.Number, s.Name, s.MergedInto, s.Target).Add(")")
-			if _, err := r.ws.target.Run(ctx, q); err != nil {
+		for table, rows := range sorted(map[string][][]any{
+			tableOffsets: r.temporary.offsets.rows(), tableCatalog: rowsOf("", things), tableJournal: steps,
+			tableServers: servers, tableRun: {{int64(1), r.ws.given.Hash(), stateDecided}},
+		}) {
+			if err := keepRows(ctx, r.ws.target, table, rows...); err != nil {
 				return err
 			}
 		}
-		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableRun), " (id, plan, state) VALUES (").
-			BindAll(int64(1), r.ws.given.Hash(), stateDecided).Add(")")
-		_, err := r.ws.target.Run(ctx, q)
-		return err
+		return nil
 	})
 }
 
@@ -191,23 +183,12 @@ func (r *runner) things(ctx context.Context) ([]sqldb.Thing, error) {
 	return things, nil
 }
 
-// keepThings stores things. Before stands before their kinds.
-func (r *runner) keepThings(ctx context.Context, before string, things []sqldb.Thing) error {
-	k := r.ws.target.Kind
-	for batch := range slices.Chunk(things, 50) {
-		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableCatalog),
-			" (kind, tbl, name, definition) VALUES ")
-		for i, t := range batch {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Add("(").BindAll(before+t.Kind, t.Table, t.Name, t.Text).Add(")")
-		}
-		if _, err := r.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
+// rowsOf returns things as merge_catalog has them. Before stands before their kinds.
+func rowsOf(before string, things []sqldb.Thing) (rows [][]any) {
+	for _, t := range things {
+		rows = append(rows, []any{before + t.Kind, t.Table, t.Name, t.Text})
 	}
-	return nil
+	return rows
 }
 
 // afterCopying stands in merge_catalog before the kind of what shows a counter when all rows are copied. A
@@ -232,30 +213,8 @@ func (r *runner) keepCounters(ctx context.Context) error {
 		if _, err := r.ws.target.Run(ctx, q); err != nil {
 			return err
 		}
-		return r.keepThings(ctx, afterCopying, things)
+		return keepRows(ctx, r.ws.target, tableCatalog, rowsOf(afterCopying, things)...)
 	})
-}
-
-// expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
-func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport,
-	fingerprints map[tableServer]tableMark) error {
-	s := src.owner()
-	fingerprint := fingerprints[tableServer{j.name, s.Number}].text
-	steps := []string{stepCopy}
-	if len(r.ws.late(j)) > 0 {
-		steps = append(steps, stepFill)
-	}
-	for _, step := range steps {
-		q := sqldb.NewStatement(r.ws.target.Kind, "INSERT INTO ", r.ws.target.Kind.Quote(tableJournal),
-			" (step, tbl, server, "+
-				"expected, fingerprint, rows_read, rows_written, done) VALUES (").
-			BindAll(step, j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint, int64(0),
-				int64(0), int64(0)).Add(")")
-		if _, err := r.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // unchanged checks that the sources are as they were when the decisions were taken.
@@ -294,13 +253,13 @@ func (r *runner) copy(ctx context.Context) error {
 	began := time.Now()
 	for _, j := range r.ws.order {
 		for _, src := range j.present() {
-			e := r.entries[stepCopy][tableServer{j.name, src.owner().Number}]
+			e := r.entries[stepCopy][src.share()]
 			if e.done {
 				continue
 			}
 			before := e.written
-			c := &tableCopier{&copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src,
-				entry: e, progress: p}}
+			c := &copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src, entry: e,
+				progress: p}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
@@ -368,8 +327,8 @@ func (r *runner) summary() {
 // quarantine, and the number of rows in the target.
 func (r *runner) balance(ctx context.Context) error {
 	k := r.ws.target.Kind
-	refused := map[tableServer]int64{}
-	if err := r.decisions.counts(ctx, k.Quote(tableQuarantine), refused); err != nil {
+	refused, err := r.decisions.counts(ctx, k.Quote(tableQuarantine))
+	if err != nil {
 		return err
 	}
 	var differ []string

@@ -214,17 +214,16 @@ func (s selection) shown(own *sqldb.Column, expression string) string {
 	return expression
 }
 
-// rows appends the table and the conditions. Conditions on the key can follow.
-func (s selection) rows(q *sqldb.Statement, src *sourceTable, condition ...string) {
-	q.Add(" FROM ", s.table(src.table.Name), " AS s")
-	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
+// rows returns the table and the conditions. Conditions on the key can follow.
+func (s selection) rows(src *sourceTable, condition ...string) string {
+	all := slices.DeleteFunc(append([]string{"1 = 1", s.kept(src.job, "s")}, condition...),
 		func(c string) bool { return c == "" })
-	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
+	return " FROM " + s.table(src.table.Name) + " AS s WHERE " + strings.Join(all, " AND ")
 }
 
-// order appends the order in which rows are read. Without a key it is the order by all columns, in which only
+// order returns the order in which rows are read. Without a key it is the order by all columns, in which only
 // identical rows can swap places.
-func (s selection) order(q *sqldb.Statement, src *sourceTable) {
+func (s selection) order(src *sourceTable) string {
 	var names []string
 	for _, term := range src.order {
 		names = append(names, term.By())
@@ -236,14 +235,12 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 			}
 		}
 	}
-	q.Add(" ORDER BY ", strings.Join(names, ", "))
+	return " ORDER BY " + strings.Join(names, ", ")
 }
 
-// rest appends the rest of a statement that selects rows behind a position.
-func (s selection) rest(q *sqldb.Statement, src *sourceTable, after []string, limit string) {
-	s.rows(q, src, s.behind(src, after))
-	s.order(q, src)
-	q.Add(" LIMIT ", limit)
+// rest returns the rest of a statement that selects rows behind a position.
+func (s selection) rest(src *sourceTable, after []string, limit string) string {
+	return s.rows(src, s.behind(src, after)) + s.order(src) + " LIMIT " + limit
 }
 
 // behind returns the condition that a row follows a position. The first term alone bounds the range, so that
@@ -271,9 +268,8 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	for i, term := range src.order {
 		list[i] = term.Read(s.kind)
 	}
-	q := sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "))
-	s.rest(q, src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
-	found, err := src.owner().db.Strings(ctx, q)
+	found, err := src.owner().db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
+		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
 	}
@@ -285,14 +281,12 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
-	s.rows(q, src)
-	return s.ws.servers[s.server].db.Number(ctx, q)
+	return src.owner().db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
 }
 
 // meeting counts the rows that meet the condition of the plan, orphans included.
 func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
-	return s.ws.servers[s.server].db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
+	return src.owner().db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
 		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
@@ -309,11 +303,11 @@ func fingerprints(ctx context.Context, ws *workspace,
 	err := atOnce(len(each), func(i int) error {
 		each[i] = map[tableServer]tableMark{}
 		s := ws.servers[i]
-		for _, name := range slices.Sorted(maps.Keys(s.db.Tables)) {
+		for name, t := range sorted(s.db.Tables) {
 			if !asked(name) {
 				continue
 			}
-			f, err := newSelection(ws, i).fingerprint(ctx, s.db.Tables[name])
+			f, err := newSelection(ws, i).fingerprint(ctx, t)
 			if err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
@@ -351,12 +345,9 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, 
 		return tableMark{}, err
 	}
 	n, err := strconv.ParseInt(rows[0][0], 10, 64)
-	if err != nil {
-		return tableMark{}, err
-	}
 	text := fmt.Sprintf("%d rows", n)
 	if len(terms) == 0 || n == 0 {
-		return tableMark{n, text}, nil
+		return tableMark{n, text}, err
 	}
 	for i, what := range ends {
 		index := 1 + i*len(terms)
@@ -426,9 +417,8 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 	list := s.expressions(r.src, false)
 	extras := len(list)
 	list = append(list, r.src.extras...)
-	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
-	s.rows(q, r.src, r.where, s.behind(r.src, r.after))
-	s.order(q, r.src)
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "),
+		s.rows(r.src, r.where, s.behind(r.src, r.after)), s.order(r.src))
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
 			limit = math.MaxInt
@@ -486,8 +476,7 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 			r.refused(sqldb.KeyText(key), p, err)
 			left = true
 		} else if err != nil {
-			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.src.owner().db.Name,
-				r.src.table.Name, sqldb.KeyText(key), err)
+			return row{}, r.src.refused(key, err)
 		}
 	}
 	if left {
@@ -502,11 +491,9 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 // texts tells of each column whether bytes can be treated as text.
 func (r *reader) texts(list []string) []bool {
 	texts := make([]bool, len(list))
+	bytes := func(f sqldb.Family) bool { return f == sqldb.FamilyBytes || f == sqldb.FamilyOther }
 	for i, p := range r.src.pairs {
-		texts[i] = !r.src.raw && !slices.ContainsFunc([]sqldb.Family{sqldb.FamilyBytes, sqldb.FamilyOther},
-			func(f sqldb.Family) bool {
-				return p.source.Family == f || p.target.Family == f
-			})
+		texts[i] = !r.src.raw && !bytes(p.source.Family) && !bytes(p.target.Family)
 	}
 	return texts
 }
@@ -628,18 +615,13 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 // stays reports whether every row of a table keeps what it has in a column.
 func (e *elsewhere) stays(j *tableJob, column string) bool {
 	p, f := j.plan, j.follows
-	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" {
-		return false
-	}
-	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,
-		func(d DerivedName) bool { return d.Column == column })) {
+	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" ||
+		slices.Contains(p.Rename.writes(), column) {
 		return false
 	}
 	// Of a column that follows other rows, each server has values of its own.
-	return !slices.ContainsFunc(f.links, func(l link) bool {
-		return l.column == column &&
-			l.parent != j.name
-	}) &&
+	follows := func(l link) bool { return l.column == column && l.parent != j.name }
+	return !slices.ContainsFunc(f.links, follows) &&
 		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, column) }) &&
 		!slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
@@ -744,10 +726,9 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {
-		clause := sqldb.NewStatement(e.ws.target.Kind, " FROM ", e.ws.target.Kind.Quote(ref.Parent),
-			" AS s WHERE 1 = 1")
-		return there, false, e.held(ctx, e.ws.target, e.ws.target.Tables[ref.Parent], clause.String(), src, ref,
-			keys, there)
+		t := e.ws.target
+		clause := " FROM " + t.Kind.Quote(ref.Parent) + " AS s WHERE 1 = 1"
+		return there, false, e.held(ctx, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
 	}
 	for k, other := range parent.sources {
 		if other == nil ||
@@ -761,9 +742,8 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 		if k == src.server {
 			continue
 		}
-		clause := sqldb.NewStatement(db.Kind)
-		newSelection(e.ws, k).rows(clause, other)
-		if err := e.held(ctx, db, other.table, clause.String(), src, ref, keys, there); err != nil {
+		clause := newSelection(e.ws, k).rows(other)
+		if err := e.held(ctx, db, other.table, clause, src, ref, keys, there); err != nil {
 			return nil, false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +60,6 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	if err == nil {
 		err = s.create(ctx)
 	}
-	if err == nil {
-		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
-			" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
@@ -95,18 +92,14 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	if j.plan.Policy.collapses() {
 		return j.target.Writable() // rows that become one are compared in each
 	}
-	names := slices.Clone(j.target.Primary)
-	p := j.plan
+	names := slices.Concat(j.target.Primary, j.plan.Rename.writes())
+	if j.plan.Rename != nil {
+		names = append(names, j.plan.Rename.By)
+	}
 	for _, k := range keys {
 		names = append(names, k.Columns()...)
 		if !k.Simple() { // an expression may be about any column
 			return j.target.Writable()
-		}
-	}
-	if p.Rename != nil {
-		names = append(names, p.Rename.Column, p.Rename.By)
-		for _, d := range p.Rename.Derived {
-			names = append(names, d.Column)
 		}
 	}
 	return slices.DeleteFunc(j.target.Writable(), func(c *sqldb.Column) bool {
@@ -114,7 +107,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	})
 }
 
-// create makes the temporary table for the rows.
+// create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
 	t, name := s.ws.target, s.name
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
@@ -124,14 +117,7 @@ func (s *stage) create(ctx context.Context) error {
 	var text []string
 	switch t.Kind {
 	case sqldb.SQLite:
-		columns := make([]string, len(s.columns))
-		for i, c := range s.columns {
-			columns[i] = ", " + t.Kind.Quote(c.Name) + " " + c.Declared
-			if c.Collation != "" {
-				columns[i] += " COLLATE " + c.Collation
-			}
-		}
-		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + strings.Join(columns, "") + ")"}
+		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + s.spelled() + ")"}
 	case sqldb.MySQL:
 		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
 		if t.TiDB { // which makes no table of a query
@@ -149,6 +135,8 @@ func (s *stage) create(ctx context.Context) error {
 				"ALTER merge_exempt SET DEFAULT 0",
 		}
 	}
+	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
+		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
 	for _, statement := range text {
 		if err := t.Exec(ctx, statement); err != nil {
 			return err
@@ -161,7 +149,7 @@ func (s *stage) create(ctx context.Context) error {
 func (s *stage) spelled() string {
 	var b strings.Builder
 	for _, c := range s.columns {
-		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + c.Spelled)
+		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared))
 		if c.Collation != "" {
 			b.WriteString(" COLLATE " + c.Collation)
 		}
@@ -210,7 +198,11 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			values := make([]any, 0, stageLoaded+len(s.columns))
 			values = append(values, s.rows, int64(src.server), key)
 			if s.job.exempts() {
-				values = append(values, exempt(r.holds(src.competes)))
+				exempt := int64(1)
+				if r.holds(src.competes) {
+					exempt = 0
+				}
+				values = append(values, exempt)
 			}
 			for _, index := range positions {
 				if index < 0 {
@@ -231,14 +223,6 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		tick(int(read.read))
 		return nil
 	})
-}
-
-// exempt is 1 for a row that keeps its name, and 0 for one that competes for it.
-func exempt(competes bool) int64 {
-	if competes {
-		return 0
-	}
-	return 1
 }
 
 // shorten notes the short forms of long keys, which only a table with long texts for keys has.
@@ -325,7 +309,6 @@ type stagedRow struct {
 // on the next page.
 func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
 	t := s.ws.target
-	raw := t.Kind == sqldb.SQLite
 	list := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		list[i] = ", " + c.ReadExpression(t.Kind)
@@ -339,30 +322,25 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 		var page []stagedRow
 		bytes := 0
 		err := t.EachSteady(ctx, q, func(values []any) error {
-			var numbers [5]int64
-			for i := range numbers {
-				n, err := strconv.ParseInt(sqldb.Text(values[i]), 10, 64)
-				if err != nil {
-					return err
-				}
-				numbers[i] = n
+			read, err := numbers(values[:5]...)
+			if err != nil {
+				return err
 			}
-			g := stagedRow{n: numbers[1], rank: numbers[2], server: int(numbers[3]), tries: numbers[4],
+			g := stagedRow{n: read[1], rank: read[2], server: int(read[3]), tries: read[4],
 				key: sqldb.Text(values[5]), values: values[7:]}
 			if values[6] != nil {
 				g.old = sqldb.Text(values[6])
 			}
 			for i, c := range s.columns {
-				var err error
-				if raw {
-					continue
+				if t.Kind == sqldb.SQLite {
+					break // its values are of any type
 				}
 				if g.values[i], err = sqldb.Native(g.values[i], c); err != nil {
 					return err
 				}
 			}
 			page = append(page, g)
-			last = numbers[0]
+			last = read[0]
 			if bytes += sqldb.SizeOf(values); bytes > maxChunkBytes {
 				return errEnough
 			}
@@ -387,10 +365,10 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 		s.found, " AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
 		strconv.Itoa(max(limit, 0)))
 	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
-		var n int64
-		keeper := stagedRow{key: sqldb.Text(values[2])}
-		_, err := fmt.Sscan(sqldb.Text(values[0])+" "+sqldb.Text(values[1]), &n, &keeper.server)
-		all[n] = keeper
+		read, err := numbers(values[:2]...)
+		if err == nil {
+			all[read[0]] = stagedRow{server: int(read[1]), key: sqldb.Text(values[2])}
+		}
 		return err
 	})
 }
@@ -404,14 +382,13 @@ func (s *stage) forget(ctx context.Context) error {
 // remove deletes rows from the stage.
 func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 	for batch := range slices.Chunk(rows, 500) {
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
+		members := make([]any, len(batch))
 		for i, r := range batch {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Bind(r.n)
+			members[i] = r.n
 		}
-		if _, err := s.ws.target.Run(ctx, q.Add(")")); err != nil {
+		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (").
+			BindAll(members...).Add(")")
+		if _, err := s.ws.target.Run(ctx, q); err != nil {
 			return err
 		}
 	}

@@ -50,6 +50,11 @@ type sourceTable struct {
 // owner returns the server that has the table.
 func (src *sourceTable) owner() *server { return src.own }
 
+// share is what decisions and the journal call the table of this server, and of those of another table.
+func (src *sourceTable) share() tableServer { return src.of(src.job.name) }
+
+func (src *sourceTable) of(table string) tableServer { return tableServer{table, src.own.Number} }
+
 // server is a source of the plan and its database.
 type server struct {
 	Server
@@ -117,6 +122,9 @@ func (j *tableJob) computed(k sqldb.UniqueKey) bool {
 			p.Column != "" && (j.target.Column(p.Column) == nil || j.target.Column(p.Column).Generated)
 	})
 }
+
+// keyed reports whether the policy needs a primary key.
+func (j *tableJob) keyed() bool { return j.plan.Policy == Rename || j.plan.Policy.collapses() }
 
 // refers reports whether a column is part of a known reference.
 func (j *tableJob) refers(column string) bool {
@@ -267,11 +275,16 @@ func (src *sourceTable) nameBeside(r row, name string) (err error) {
 	}
 	for _, f := range src.flags {
 		if r.values[f.index], err = src.value(r.extra[f.extra], src.pairs[f.index]); err != nil {
-			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.owner().Name,
-				src.job.name, sqldb.KeyText(r.key), err)
+			return src.refused(r.key, fmt.Errorf("set: %w", err))
 		}
 	}
 	return nil
+}
+
+// refused is the error that a row cannot be written as it is.
+func (src *sourceTable) refused(key []any, err error) error {
+	return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, src.owner().Name, src.job.name,
+		sqldb.KeyText(key), err)
 }
 
 // place is a column of a table.
@@ -414,8 +427,11 @@ func (l sourceLink) parts(r row) []any {
 	return values
 }
 
-// keys returns the keys inside a JSON document, a list or numbers.
+// keys returns the keys in what [sourceLink.parts] has returned.
 func (l sourceLink) keys(values []any) ([]any, error) {
+	if !l.inside() || values == nil {
+		return values, nil
+	}
 	var all []any
 	_, err := l.replace(values, func(v any) (any, error) {
 		all = append(all, v)

@@ -1,11 +1,14 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -119,6 +122,17 @@ func atOnce(n int, fn func(i int) error) error {
 		}
 	}
 	return nil
+}
+
+// sorted returns the entries of a map in the order of their keys.
+func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
 }
 
 // resolveDSN returns the DSN that the plan names, which may be in an environment variable.
