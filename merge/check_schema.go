@@ -574,8 +574,7 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 	if c.running {
 		return nil // check has said it
 	}
-	f := &nameFinder{newDrafter(c.ws)}
-	return f.repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
+	return newDrafter(c.ws).repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
 		open := func(other OpenColumn) bool { return other.Column == o.Column }
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there

@@ -190,7 +190,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 	}
 	input := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
 	apply := &applier{r.decisions}
-	err := input.all(ctx, func(read chunk) (err error) {
+	return notEnough(input.all(ctx, func(read chunk) (err error) {
 		if r.named >= maxRefused {
 			return errEnough
 		}
@@ -214,11 +214,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			}
 		}
 		return r.try(ctx, r.fitting(rows))
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	}))
 }
 
 // changedRows returns those of the kept rows that have other values than before.

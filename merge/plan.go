@@ -377,8 +377,8 @@ func (f *planFile) expand() error {
 			f.Tables[name] = &own
 		}
 	}
-	for _, candidate := range slices.Sorted(maps.Keys(f.Undecided)) {
-		for _, text := range f.Undecided[candidate] {
+	for candidate, columns := range sorted(f.Undecided) {
+		for _, text := range columns {
 			e, err := parseHolder(text)
 			t := f.Tables[e.table]
 			if err == nil && t == nil {
@@ -398,11 +398,11 @@ func (p *Plan) fold() (*planFile, error) {
 	f := &planFile{Plan: *p, Undecided: map[string][]string{}}
 	f.Tables = map[string]*TablePlan{}
 	alike := map[string]int{} // the positions of the groups, by the text of the entry
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if p.Tables[name] == nil {
+	for name, t := range sorted(p.Tables) {
+		if t == nil {
 			continue
 		}
-		own := *p.Tables[name]
+		own := *t
 		own.Undecided = slices.DeleteFunc(slices.Clone(own.Undecided), func(o OpenColumn) bool {
 			e := o.holder(name)
 			written := e.plain()
@@ -573,8 +573,11 @@ func (r Reference) catalog() sqldb.Reference {
 }
 
 // Hash identifies what the plan does. It does not cover DSNs and notes.
-func (p *Plan) Hash() string {
-	text, err := json.Marshal(p) // maps are written in the order of their keys
+func (p *Plan) Hash() string { return hashOf(p) }
+
+// hashOf returns a hash of what JSON writes of a value, with maps in the order of their keys.
+func hashOf(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
@@ -593,17 +596,19 @@ func (p *Plan) Validate() error {
 		maxNumber = decode.mask
 	}
 	p.validateServers(errs, maxNumber)
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if t := p.Tables[name]; t == nil {
+	for name, t := range sorted(p.Tables) {
+		if t == nil {
 			errs.add("table %s has no policy", name)
-		} else {
-			t.validate(errs, "table "+name+": ", p)
+			continue
 		}
+		errs.prefix = "table " + name + ": "
+		t.validate(errs, p)
+		errs.prefix = ""
 	}
 	errs.check(slices.Contains([]string{"", apartAll, apartOthers}, p.Apart), "apart is %q, not %s or %s",
 		p.Apart, apartAll, apartOthers)
 	p.validateIdentities(errs)
-	for _, name := range slices.Sorted(maps.Keys(p.GivesUp)) {
+	for name := range sorted(p.GivesUp) {
 		errs.check(p.Tables[name] != nil, "gives_up: there is no table %q in the plan", name)
 	}
 	for _, l := range p.LeftOut {
@@ -642,74 +647,72 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 		"target: the number %d does not fit into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
-func (t *TablePlan) validate(errs *planErrors, prefix string, p *Plan) {
+func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
-	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", prefix, t.Policy, all)
+	errs.check(slices.Contains(all, t.Policy), "the policy %q is none of %v", t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
-		"%sthe policy rename and the entry rename belong together", prefix)
-	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together",
-		prefix)
+		"the policy rename and the entry rename belong together")
+	errs.check((t.Policy == Newest) == (t.By != ""), "the policy newest and the entry by belong together")
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
-		"%ssum, min and max belong to the policy sum", prefix)
-	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
-		prefix)
-	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", prefix)
+		"sum, min and max belong to the policy sum")
+	errs.check(t.Policy != Sum || len(t.Sum) > 0, "the policy sum needs the entry sum, the columns to add")
+	errs.check(t.Policy.collapses() || len(t.Key) == 0, "key belongs to sum, keep_first and newest")
 	errs.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
-		"%sorphans is %q, not refuse, drop or null", prefix, t.Orphans)
+		"orphans is %q, not refuse, drop or null", t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
-		"%sbad_rows is %q, not stop or quarantine", prefix, t.BadRows)
+		"bad_rows is %q, not stop or quarantine", t.BadRows)
 	errs.check(t.Renumber == "" || t.Policy.copies(),
-		"%srenumber goes with copy, rename, sum, keep_first and newest only", prefix)
+		"renumber goes with copy, rename, sum, keep_first and newest only")
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
-		"%srenumber: apart goes with copy and rename only", prefix)
+		"renumber: apart goes with copy and rename only")
 	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
-		"%srenumber is %q, not true or apart", prefix, t.Renumber)
+		"renumber is %q, not true or apart", t.Renumber)
 	for column, expression := range t.Set {
-		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", prefix)
+		errs.check(column != "" && expression != "", "set: each entry needs a column and an expression")
 		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),
-			"%sset: %s belongs to the policy rename", prefix, wordRenamed)
+			"set: %s belongs to the policy rename", wordRenamed)
 	}
 	for _, r := range t.References {
-		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", prefix, r.Table)
-		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
-			"columns", prefix)
+		errs.check(p.Tables[r.Table] != nil, "references: there is no table %q in the plan", r.Table)
+		errs.check((r.Column == "") != (len(r.Columns) == 0), "references: each needs either column or columns")
 		_, err := parseBits(r.Bits, r.columns())
-		errs.check(err == nil, "%sreferences: %v", prefix, err)
+		errs.check(err == nil, "references: %v", err)
 		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
-			"%sreferences: target needs as many columns as the reference", prefix)
+			"references: target needs as many columns as the reference")
 		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
-			"%sreferences: path, list and bits exclude each other", prefix)
+			"references: path, list and bits exclude each other")
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
-			"%sreferences: path and list need one column", prefix)
+			"references: path and list need one column")
 	}
 	if t.Rename == nil {
 		return
 	}
 	r := t.Rename
-	errs.check(r.Column != "", "%srename: it needs a column", prefix)
+	errs.check(r.Column != "", "rename: it needs a column")
 	errs.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
-		"%srename: keep is %q, not older, first, highest or none", prefix, r.Keep)
-	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", prefix)
-	errs.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format,
-		"{server}"),
-		"%srename: the format %q needs {name} once, and {server}", prefix, r.Format)
+		"rename: keep is %q, not older, first, highest or none", r.Keep)
+	errs.check((r.Keep == "highest") == (r.By != ""), "rename: keep: highest and by belong together")
+	named, numbered := strings.Count(r.Format, "{name}") == 1, strings.Contains(r.Format, "{server}")
+	errs.check(r.Format == "" || named && numbered,
+		"rename: the format %q needs {name} once, and {server}", r.Format)
 	for _, d := range r.Derived {
 		errs.check(d.Column != "" && slices.Contains([]string{"lower", "upper", "same"}, d.As),
-			"%srename: derived: each needs a column, and as: lower, upper or same", prefix)
+			"rename: derived: each needs a column, and as: lower, upper or same")
 	}
 	for _, c := range r.Copies {
-		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", prefix,
-			c.Table)
-		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref",
-			prefix)
+		errs.check(p.Tables[c.Table] != nil, "rename: copies: there is no table %q in the plan", c.Table)
+		errs.check(c.Column != "" && c.Ref != "", "rename: copies: each needs a table, a column and a ref")
 	}
 }
 
 // planErrors collects the faults of a plan.
-type planErrors struct{ all []string }
+type planErrors struct {
+	prefix string // of those that are found now
+	all    []string
+}
 
 func (errs *planErrors) add(format string, args ...any) {
-	errs.all = append(errs.all, fmt.Sprintf(format, args...))
+	errs.all = append(errs.all, errs.prefix+fmt.Sprintf(format, args...))
 }
 
 func (errs *planErrors) check(ok bool, format string, args ...any) {
@@ -855,8 +858,7 @@ func (e holder) open(candidate string) OpenColumn {
 
 // validateIdentities looks at the identities and at the plain columns.
 func (p *Plan) validateIdentities(errs *planErrors) {
-	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
-		id := p.Identities[name]
+	for name, id := range sorted(p.Identities) {
 		if id == nil {
 			errs.add("identities: %s is empty", name)
 			continue

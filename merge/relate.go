@@ -24,10 +24,10 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 		return nil, fmt.Errorf("%w: no opener is set: use WithOpener", ErrOpen)
 	}
 	layout, err := plan.Layout.Resolve()
-	if err != nil {
-		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
+	if err == nil {
+		ws.layout, err = plan.Layout.decoder()
 	}
-	if ws.layout, err = plan.Layout.decoder(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
 	ws.minGenerated = leastGenerated(layout)
@@ -42,10 +42,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := ws.distinct(); err != nil {
 		return nil, err
 	}
-	var faults []Problem
-	if ws.plan, faults = plan.resolved(ws.target.Tables); len(faults) > 0 {
-		ws.problems = append(ws.problems, faults...)
-	}
+	ws.plan, ws.problems = plan.resolved(ws.target.Tables)
 	ws.relate()
 	return ws, nil
 }
@@ -120,8 +117,7 @@ func (ws *workspace) distinct() error {
 // relate makes the jobs: which table of which source goes to which table of the target. It notes the
 // problems that it meets.
 func (ws *workspace) relate() {
-	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
-		p := ws.plan.Tables[name]
+	for name, p := range sorted(ws.plan.Tables) {
 		if !p.Policy.copies() {
 			continue
 		}
@@ -233,8 +229,12 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
 		}
 	}
-	for n := range src.links {
-		src.links[n].rivals = src.rivals(n)
+	for n, l := range src.links { // those before it that may lead to the same keys
+		for m, o := range src.links[:n] {
+			if o.meets(l.link) {
+				src.links[n].rivals = append(src.links[n].rivals, m)
+			}
+		}
 	}
 	for _, w := range j.follows.whole {
 		indexes := src.positions(w.columns)
@@ -253,17 +253,6 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		src.repeats = append(src.repeats, name)
 	}
 	return src
-}
-
-// rivals returns the positions of the links before the n-th that may lead to the same keys.
-func (src *sourceTable) rivals(n int) []int {
-	var all []int
-	for m, o := range src.links[:n] {
-		if o.meets(src.links[n].link) {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // references returns the foreign keys of the target and the references that the plan declares.
@@ -307,44 +296,41 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 				Remedy:  "correct it under references: of the table"})
 			continue
 		}
-		if faults := ws.unlike(j, ref); len(faults) > 0 {
-			ws.problems = append(ws.problems, faults...)
-			continue
+		faults := ws.unlike(j, ref)
+		if ws.problems = append(ws.problems, faults...); len(faults) == 0 {
+			refs = append(refs, ref)
 		}
-		refs = append(refs, ref)
 	}
 	return refs
 }
 
 // unlike refuses a reference of the plan to keys with which a database does not compare the column. What is
 // so in the target is most likely so on the servers, and told once.
-func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
-	if faults := ws.unlikeOn(ws.target, "in the target", j, ref); len(faults) > 0 {
-		return faults
-	}
-	var faults []Problem
-	for _, s := range ws.servers {
-		faults = append(faults, ws.unlikeOn(s.db, "there", j, ref)...)
-	}
-	return faults
-}
-
-func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob,
-	ref sqldb.Reference) (faults []Problem) {
-	t, parent := d.Tables[j.name], d.Tables[ref.Parent]
-	if t == nil || parent == nil || ref.Inside() {
+func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) (faults []Problem) {
+	if ref.Inside() {
 		return nil
 	}
-	for i, name := range ref.Columns {
-		c, key := t.Column(name), parent.Column(ref.Target[i])
-		if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
-			continue
+	where := "in the target"
+	for _, d := range append([]*sqldb.DB{ws.target}, ws.databases()[:len(ws.servers)]...) {
+		t, parent := d.Tables[j.name], d.Tables[ref.Parent]
+		for i, name := range ref.Columns {
+			if t == nil || parent == nil {
+				continue
+			}
+			c, key := t.Column(name), parent.Column(ref.Target[i])
+			if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
+				continue
+			}
+			faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
+				Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
+					"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
+				Remedy: "correct or remove it under identities: or references:, where keys that are a part of what " +
+					"a column holds need bits, path or list"})
 		}
-		faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
-			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
-				"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
-			Remedy: "correct or remove it under identities: or references:, where keys that are a part of what a " +
-				"column holds need bits, path or list"})
+		if d == ws.target && len(faults) > 0 {
+			break
+		}
+		where = "there"
 	}
 	return faults
 }
@@ -364,8 +350,7 @@ func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
 	}
 	var faults []Problem
 	for _, many := range []bool{false, true} { // what is named comes before patterns
-		for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
-			id := p.Identities[name]
+		for name, id := range sorted(p.Identities) {
 			for _, text := range id.In {
 				e, err := parseHolder(text)
 				if err != nil || e.many() != many {
@@ -400,8 +385,8 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
 		return true
 	}
-	for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
-		t, own := target[table], p.Tables[table]
+	for table, own := range sorted(p.Tables) {
+		t := target[table]
 		if t == nil || !own.Policy.copies() {
 			continue
 		}
@@ -613,66 +598,48 @@ func (s selection) keyOfNamed(n nameLink) []string {
 // their order depends only on the references that cannot be NULL. The result depends on names and references
 // alone, so every run has the same order.
 func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
-	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, stacked: map[string]bool{}}
-	for _, name := range slices.Sorted(maps.Keys(jobs)) {
-		if _, seen := g.index[name]; !seen {
-			g.visit(name)
+	leads := map[place]bool{} // from a table to another one, over any number of tables between them
+	var follow func(from, by string)
+	follow = func(from, by string) {
+		for _, ref := range jobs[by].refs {
+			if to := (place{from, ref.Parent}); jobs[ref.Parent] != nil && !leads[to] {
+				leads[to] = true
+				follow(from, ref.Parent)
+			}
 		}
 	}
-	for _, group := range g.groups {
-		names, ok := sortCircle(jobs, group)
+	for name := range jobs {
+		follow(name, name)
+	}
+	done := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		if done[name] || jobs[name] == nil {
+			return
+		}
+		var group []string
+		for other := range sorted(jobs) {
+			if other == name || leads[place{name, other}] && leads[place{other, name}] {
+				group, done[other] = append(group, other), true
+			}
+		}
+		for _, member := range group {
+			for _, ref := range jobs[member].refs {
+				add(ref.Parent)
+			}
+		}
+		names, possible := sortCircle(jobs, group)
 		for _, name := range names {
 			order = append(order, jobs[name])
 		}
 		if last := order[len(order)-len(names):]; len(last[0].circular) > 0 {
-			circles = append(circles, circle{slices.Clone(last), !ok})
+			circles = append(circles, circle{slices.Clone(last), !possible})
 		}
+	}
+	for name := range sorted(jobs) {
+		add(name)
 	}
 	return order, circles
-}
-
-// graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with
-// parents first.
-type graph struct {
-	jobs       map[string]*tableJob
-	index, low map[string]int
-	stacked    map[string]bool
-	stack      []string
-	groups     [][]string
-}
-
-func (g *graph) visit(name string) {
-	g.index[name] = len(g.index)
-	g.low[name] = g.index[name]
-	g.stack = append(g.stack, name)
-	g.stacked[name] = true
-	for _, ref := range g.jobs[name].refs {
-		parent := ref.Parent
-		if g.jobs[parent] == nil {
-			continue
-		}
-		if _, seen := g.index[parent]; !seen {
-			g.visit(parent)
-			g.low[name] = min(g.low[name], g.low[parent])
-		} else if g.stacked[parent] {
-			g.low[name] = min(g.low[name], g.index[parent])
-		}
-	}
-	if g.low[name] != g.index[name] {
-		return
-	}
-	var group []string
-	for {
-		last := g.stack[len(g.stack)-1]
-		g.stack = g.stack[:len(g.stack)-1]
-		g.stacked[last] = false
-		group = append(group, last)
-		if last == name {
-			break
-		}
-	}
-	slices.Sort(group)
-	g.groups = append(g.groups, group)
 }
 
 // sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
@@ -682,14 +649,13 @@ func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
 	possible := true
 	for _, name := range group {
 		j := jobs[name]
-		for i := range j.refs {
-			ref := &j.refs[i]
+		for _, ref := range j.refs {
 			if !slices.Contains(group, ref.Parent) {
 				continue
 			}
-			j.circular = append(j.circular, *ref)
+			j.circular = append(j.circular, ref)
 			switch {
-			case !ref.Enforced || j.nullable(*ref) != "":
+			case !ref.Enforced || j.nullable(ref) != "":
 			case ref.Parent == name:
 				possible = false
 			default:
@@ -698,11 +664,10 @@ func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
 		}
 	}
 	var order []string
+	missing := func(name string) bool { return !slices.Contains(order, name) }
 	for len(order) < len(group) {
 		next := slices.IndexFunc(group, func(name string) bool {
-			return !slices.Contains(order, name) && !slices.ContainsFunc(waits[name], func(parent string) bool {
-				return !slices.Contains(order, parent)
-			})
+			return missing(name) && !slices.ContainsFunc(waits[name], missing)
 		})
 		if next < 0 {
 			return group, false

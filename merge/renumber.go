@@ -102,10 +102,17 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 		if o.counters[share] = counter; j.plan.Renumber == "" {
 			continue
 		}
-		if spans[i], err = o.span(ctx, i, j.name, c.Name, counter); err != nil {
+		span, made, err := newSelection(o.ws, i).counted(ctx, j.name, c.Name)
+		if err != nil {
 			return nil, err
 		}
-		o.zeros[share] = spans[i].least == 0
+		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
+		if counter > 0 && (counter < o.ws.minGenerated || !made) {
+			if span.greatest = max(span.greatest, counter); span.least < 0 {
+				span.least = 1
+			}
+		}
+		spans[i], o.zeros[share] = span, span.least == 0
 	}
 	return spans, nil
 }
@@ -174,36 +181,6 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 	return nil
 }
 
-// span returns the range of the keys that a server has counted in a table. Those of deleted rows are known by
-// its counter, unless that stands behind the last ID of a generator.
-func (o *keyOffsets) span(ctx context.Context, server int, table, key string, counter int64) (keySpan,
-	error) {
-	least, greatest, made, err := o.counted(ctx, server, table, key)
-	if counter > 0 && (counter < o.ws.minGenerated || !made) {
-		if greatest = max(greatest, counter); least < 0 {
-			least = 1
-		}
-	}
-	return keySpan{least, greatest}, err
-}
-
-// counted returns the least and the greatest key of a table of a server that was counted, each -1 without
-// one, and whether there are keys that a generator made.
-func (o *keyOffsets) counted(ctx context.Context, server int,
-	table, column string) (least, greatest int64, made bool, err error) {
-	db := o.ws.servers[server].db
-	key := db.Kind.Quote(column)
-	limit := strconv.FormatInt(o.ws.minGenerated, 10)
-	clause := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
-	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
-		"), -1)"+clause+" >= 0 AND ", key, " < ", limit), &least, &greatest)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+clause+" >= ", limit, " LIMIT 1"))
-	return least, greatest, len(rows) > 0, err
-}
-
 // read reads what a run has stored; it reports whether there is anything.
 func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	t := o.ws.target
@@ -216,33 +193,33 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	added, counters, zeros := map[tableServer]int64{}, map[tableServer]int64{}, map[tableServer]bool{}
-	rows, err := t.Strings(ctx, sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ",
-		t.Kind.Quote(tableOffsets)))
+	q := sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ", t.Kind.Quote(tableOffsets))
+	err = t.Each(ctx, q, func(values []any) error {
+		n, err := numbers(values[1:]...)
+		if err != nil {
+			return fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
+		}
+		share := tableServer{sqldb.Text(values[0]), n[0]}
+		counters[share] = n[2]
+		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
+			added[share] = n[1]
+		}
+		return nil
+	})
 	if err != nil {
 		return false, err
 	}
-	for _, row := range rows {
-		share := tableServer{table: row[0]}
-		var offset, counter int64
-		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &share.server, &offset, &counter); err != nil {
-			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
+	for _, j := range o.ws.order {
+		for _, src := range j.present() { // the sources are what they were, so this has not changed either
+			if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
+				continue
+			}
+			span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
+			if err != nil {
+				return false, err
+			}
+			zeros[src.share()] = span.least == 0
 		}
-		counters[share] = counter
-		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
-			added[share] = offset
-		}
-	}
-	for share := range added { // the sources are what they were, so this has not changed either
-		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == share.server })
-		j := o.ws.jobs[share.table]
-		if i < 0 || j.sources[i] == nil || j.sources[i].table.Column(j.key().Name) == nil {
-			continue
-		}
-		least, _, _, err := o.counted(ctx, i, share.table, j.key().Name)
-		if err != nil {
-			return false, err
-		}
-		zeros[share] = least == 0
 	}
 	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil
@@ -649,9 +626,9 @@ func (all numberRanges) without(n, need int64) numberRanges {
 // referring returns the columns of copied tables that follow the keys of each table.
 func referring(ws *workspace) map[string][]holding {
 	all := map[string][]holding{}
-	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
-		for _, l := range ws.jobs[name].follows.links {
-			if l.parent != name || l.column != ws.jobs[name].key().Name {
+	for name, j := range sorted(ws.jobs) {
+		for _, l := range j.follows.links {
+			if l.parent != name || l.column != j.key().Name {
 				all[l.parent] = append(all[l.parent], holding{census.Column{Table: name, Name: l.column}, l.bits})
 			}
 		}

@@ -2,9 +2,6 @@ package merge
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -331,8 +328,8 @@ type Comparison struct {
 // GivesUpLines returns the lines of the plan for what is given up.
 func (r *CheckReport) GivesUpLines() string {
 	text := "gives_up:\n"
-	for _, name := range slices.Sorted(maps.Keys(r.GivesUp)) {
-		text += "  " + line(name, r.GivesUp[name]) + "\n"
+	for name, given := range sorted(r.GivesUp) {
+		text += "  " + line(name, given) + "\n"
 	}
 	return text
 }
@@ -441,12 +438,7 @@ func (l *Lock) Hash() string {
 			said[table][name] = [2]string{c.Type, c.says()}
 		}
 	}
-	text, err := json.Marshal(said) // maps are written in the order of their keys
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return hashOf(said)
 }
 
 // LoadLock reads a lock from a file. The error wraps fs.ErrNotExist if there is none, and [ErrPlan] if it is
@@ -525,7 +517,7 @@ func (l *Lock) against(earlier *Lock, table string, problem func(Problem)) {
 	columns := map[string]LockedColumn{}
 	maps.Copy(columns, is)
 	maps.Copy(columns, was)
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
+	for name := range sorted(columns) {
 		now, here := is[name]
 		then, there := was[name]
 		message := ""

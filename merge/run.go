@@ -113,7 +113,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		if err := r.balance(ctx); err != nil {
 			return err
 		}
-		if err := (&retirer{ws: r.ws}).retire(ctx); err != nil {
+		if err := retire(ctx, r.ws); err != nil {
 			return err
 		}
 		if hook := r.ws.hooks.AfterMerge; hook != nil {

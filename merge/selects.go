@@ -290,6 +290,20 @@ func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error)
 		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
+// counted returns the range of the keys in a column that were counted, and whether there are keys that a
+// generator made.
+func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
+	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.minGenerated, 10)
+	clause := " FROM " + s.table(table) + " WHERE " + key
+	err = db.Row(ctx, sqldb.NewStatement(s.kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
+		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
+	if err != nil {
+		return keySpan{}, false, err
+	}
+	rows, err := db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT 1", clause, " >= ", limit, " LIMIT 1"))
+	return span, len(rows) > 0, err
+}
+
 // tableMark describes what must not change in a table during a merge.
 type tableMark struct {
 	rows int64
@@ -379,6 +393,14 @@ type reader struct {
 // errEnough ends the reading of rows before the last one.
 var errEnough = errors.New("enough")
 
+// notEnough returns an error unless it is errEnough.
+func notEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
 // maxChunkBytes bounds a chunk. While one chunk is written, the next one is read, and drivers and statements
 // hold copies of parts of them, so the memory that they take is several times as large.
 const maxChunkBytes = 8 << 20
@@ -397,9 +419,7 @@ func (r *reader) page(ctx context.Context) (page chunk, err error) {
 		page = next
 		return errEnough
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
+	err = notEnough(err)
 	r.skip += page.read
 	if err == nil && r.src.numbered() && !page.ended {
 		r.after, err = newSelection(r.ws, r.src.server).position(ctx, r.src, r.after, page.read)
@@ -644,8 +664,6 @@ type verdict struct {
 	open   int64 // how many may lead to a row, or not
 }
 
-var errMany = errors.New("too many values")
-
 // look finds the values of a reference that lead to no row of their own server.
 func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	ref sqldb.Reference) (v verdict, err error) {
@@ -679,7 +697,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		batch = nil
 		if err == nil && (len(v.listed) > mostElsewhere || v.bytes > longestElsewhere) {
 			v.many = true
-			return errMany
+			return errEnough
 		}
 		return err
 	}
@@ -701,10 +719,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	if err == nil {
 		err = judge()
 	}
-	if errors.Is(err, errMany) {
-		err = nil
-	}
-	return v, err
+	return v, notEnough(err)
 }
 
 // constants writes the values of a key as [sqldb.Among] lists them.

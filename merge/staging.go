@@ -346,10 +346,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 			}
 			return nil
 		})
-		if errors.Is(err, errEnough) {
-			err = nil
-		}
-		if err != nil || len(page) == 0 {
+		if err = notEnough(err); err != nil || len(page) == 0 {
 			return err
 		}
 		if err := fn(page); err != nil {

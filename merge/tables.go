@@ -492,6 +492,9 @@ func disputants(a, b link) string {
 // nameWords are columns whose values are names, which one of two rows can give up.
 const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title|tag|display_name)$`
 
+// isName reports whether a column is called like one for names.
+func isName(column string) bool { return regexp.MustCompile(nameWords).MatchString(column) }
+
 // onlyText returns the text column by which rows of different servers may be equal. It is "" unless all
 // columns of the key are texts.
 func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
@@ -503,7 +506,7 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 		if c.Family != sqldb.FamilyText {
 			return ""
 		}
-		if found == "" || regexp.MustCompile(nameWords).MatchString(c.Name) {
+		if found == "" || isName(c.Name) {
 			found = c.Name
 		}
 	}
