@@ -35,7 +35,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		ws: ws, decisions: d, report: report, missing: missing,
 		schema: &schemaCheck{ws: ws, report: report},
 		data:   &dataCheck{ws: ws, report: report, missing: missing},
-		ids:    &idCheck{ws: ws, report: report, origins: origins, offsets: d.offsets},
+		ids:    &idCheck{ws: ws, report: report, origins: origins},
 		inside: &insideCheck{ws: ws, report: report},
 		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing,
 			definitions: map[*tableJob]string{}},
@@ -144,8 +144,8 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
-	c.report.Gaps = c.decisions.offsets.gaps
-	if len(c.decisions.offsets.beyond)+len(c.decisions.offsets.gapless) > 0 {
+	c.report.Gaps = c.ws.offsets.gaps
+	if len(c.ws.offsets.beyond)+len(c.ws.offsets.gapless) > 0 {
 		return nil // There are no new keys that could be compared.
 	}
 	if c.inside.broken {
@@ -174,7 +174,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 			return err
 		}
 	}
-	p.end()
+	p.report()
 	if len(c.report.Problems) > 0 {
 		return nil // decisions that cannot be carried out would only be reported twice
 	}
@@ -227,15 +227,15 @@ func (c *checker) collapsedParent(parent *tableJob) {
 // overflow reports tables for which there are no new keys, and columns that cannot hold the new keys.
 func (c *checker) overflow() {
 	for _, j := range c.ws.order {
-		if last, ok := c.decisions.offsets.beyond[j.name]; ok {
+		if last, ok := c.ws.offsets.beyond[j.name]; ok {
 			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
-					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
+					"and from %d on a key looks like that of a generator of the layout", last, c.ws.layout.least),
 				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
 					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
 					"the game, made by a generator"})
 		}
-		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
+		if why, ok := c.ws.offsets.gapless[j.name]; ok {
 			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
 				Message: "renumber: apart: " + why,
 				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
@@ -243,7 +243,7 @@ func (c *checker) overflow() {
 					"servers move behind those of the first"})
 		}
 		for _, l := range j.follows.links {
-			sum, renumbered := c.decisions.offsets.added[tableServer{l.parent, allServers}]
+			sum, renumbered := c.ws.offsets.added[tableServer{l.parent, allServers}]
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}

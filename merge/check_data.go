@@ -337,7 +337,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 	maxRows := int64(0)
 	for _, j := range c.ws.order {
 		for _, src := range j.present() {
-			if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner().Name]; n > maxRows {
+			if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner.Name]; n > maxRows {
 				maxRows, largest = n, src
 			}
 		}
@@ -359,7 +359,6 @@ type idCheck struct {
 	ws      *workspace
 	report  *CheckReport
 	origins []map[place]origin // of columns, by position of the server
-	offsets *keyOffsets
 }
 
 // origin counts the IDs in a column by the server that made them.
@@ -380,7 +379,7 @@ func (c *idCheck) check(ctx context.Context) error {
 		for _, j := range c.ws.order {
 			if src := j.sources[i]; numbered(src) {
 				if _, err := c.origin(ctx, src, src.pairs[src.key[0]].target.Name); err != nil {
-					return fmt.Errorf("%s: table %s: %w", src.owner().Name, j.name, err)
+					return fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, err)
 				}
 			}
 		}
@@ -427,10 +426,10 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	if o, ok := c.origins[src.server][key]; ok {
 		return o, nil
 	}
-	s := src.owner()
+	s := src.owner
 	name := "s." + s.db.Kind.Quote(column)
 	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, "+
-		"COUNT(*)", name, c.ws.minGenerated, c.ws.layout.sql(name)),
+		"COUNT(*)", name, c.ws.layout.least, c.ws.layout.sql(name)),
 		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
 	err := s.db.Each(ctx, q, func(values []any) error {
@@ -465,7 +464,7 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 		}
 	}
 	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
-		return c.offsets.separates(ctx, j)
+		return c.ws.offsets.separates(ctx, j)
 	}
 	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
 	if slices.ContainsFunc(j.present(), other) {
@@ -504,14 +503,14 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 		}
 		text := target.Family != sqldb.FamilyInt && target.Family != sqldb.FamilyBool &&
 			target.Family != sqldb.FamilyUUID
-		if text && (src.owner().db.Kind != c.ws.target.Kind ||
+		if text && (src.owner.db.Kind != c.ws.target.Kind ||
 			source.Collation != target.Collation ||
 			source.Declared != target.Declared) {
 			return false
 		}
 	}
 	// Only the indexes of SQLite have their own collations.
-	both := src.owner().db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
+	both := src.owner.db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
 	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
 		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
 			return false

@@ -354,7 +354,7 @@ func keysToName(j *tableJob) string {
 }
 
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
-	s := src.owner()
+	s := src.owner
 	for _, source := range src.table.Columns {
 		if source.Generated || slices.Contains(j.plan.Ignore, source.Name) {
 			continue
@@ -449,7 +449,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
 	for _, j := range ws.order {
 		for _, src := range j.present() {
-			db := src.owner().db
+			db := src.owner.db
 			if err := c.condition(ctx, db, j.name, "where:", j.plan.Where); err != nil {
 				return err
 			}
@@ -470,7 +470,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 			continue
 		}
 		for _, src := range j.present() {
-			if err := c.sum(ctx, src.owner().db, s, newSelection(ws, src.server).rows(src)); err != nil {
+			if err := c.sum(ctx, src.owner.db, s, newSelection(ws, src.server).rows(src)); err != nil {
 				return err
 			}
 		}
@@ -536,7 +536,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 	if !c.running {
 		earlier = nil
 	}
-	now, err := surveyor{c.ws}.survey(ctx, earlier)
+	now, _, err := survey(ctx, c.ws, earlier)
 	if err != nil {
 		return err
 	}

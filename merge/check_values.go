@@ -53,14 +53,14 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
 	for _, src := range trials {
-		r := &rehearsal{valueCheck: c, src: src, server: src.owner().Name, decided: decided,
+		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided,
 			findings: map[string]*finding{}, progress: p}
 		if err := r.run(ctx); err != nil {
 			return fmt.Errorf("%s: table %s: %w", r.server, src.job.name, err)
 		}
 		r.tell()
 	}
-	p.end()
+	p.report()
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 		known, err := c.stagedNames(ctx, a, src)
 		return !known, err
 	}
-	p, source := src.job.plan, src.owner().db
+	p, source := src.job.plan, src.owner.db
 	if c.grows(src) || source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
@@ -134,7 +134,7 @@ func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTab
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return c.decisions.offsets.added[src.of(l.parent)] != 0 &&
+		return c.ws.offsets.added[src.of(l.parent)] != 0 &&
 			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)
 	})
 }

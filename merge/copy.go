@@ -45,7 +45,7 @@ type copier struct {
 func (c *copier) all(ctx context.Context) (way string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: table %s: %w", c.server().Name, c.src.job.name, err)
+			err = fmt.Errorf("%s: table %s: %w", c.src.owner.Name, c.src.job.name, err)
 		}
 	}()
 	for _, name := range c.ws.late(c.src.job) {
@@ -65,7 +65,7 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	case wayCopy:
 		err = c.direct(ctx, c.pipe)
 	case wayInsertSelect:
-		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.server().db.Catalog)+"."))
+		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+"."))
 	case wayAttach:
 		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.")),
 			c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
@@ -78,7 +78,7 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 
 // choose returns the fastest way for the rows of this table. For SQLite it attaches the source.
 func (c *copier) choose(ctx context.Context) (string, error) {
-	j, source, target := c.src.job, c.server().db, c.ws.target
+	j, source, target := c.src.job, c.src.owner.db, c.ws.target
 	converted := slices.ContainsFunc(c.src.pairs,
 		func(p pair) bool { return p.source.Family != p.target.Family })
 	switch {
@@ -128,7 +128,7 @@ func (c *copier) choose(ctx context.Context) (string, error) {
 // named reports whether rows change by nothing but new names, and the target can look these up while it reads
 // the source itself. It finds a row by its key, which has to be a whole number.
 func (c *copier) named(ctx context.Context) (bool, error) {
-	source, p := c.server().db, c.src.job.plan
+	source, p := c.src.owner.db, c.src.job.plan
 	if source.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
 		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
 		return false, nil
@@ -145,7 +145,7 @@ func (c *copier) named(ctx context.Context) (bool, error) {
 // whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
 // numbers.
 func (c *copier) whole(ctx context.Context, column string) (bool, error) {
-	source := c.server().db
+	source := c.src.owner.db
 	if source.Kind != sqldb.SQLite {
 		return true, nil
 	}
@@ -164,11 +164,11 @@ func (c *copier) shifted(ctx context.Context) (bool, error) {
 	var shifts []addition
 	for _, l := range c.src.links {
 		share := c.src.of(l.parent)
-		s := addition{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
+		s := addition{index: l.index, when: l.link.when, offset: a.ws.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
-		if a.offsets.zeros[share] {
+		if a.ws.offsets.zeros[share] {
 			s.least = 0
 		}
 		other := slices.ContainsFunc(shifts, func(other addition) bool { return other.index == s.index })
@@ -214,12 +214,10 @@ func (s addition) sql(expression string, below int64) string {
 func (c *copier) selected(s selection, empty ...string) []string {
 	list := s.expressions(c.src, true, empty...)
 	for _, shift := range c.shifts {
-		list[shift.index] = shift.sql(list[shift.index], c.ws.minGenerated)
+		list[shift.index] = shift.sql(list[shift.index], c.ws.layout.least)
 	}
 	return list
 }
-
-func (c *copier) server() *server { return c.src.owner() }
 
 // byRows copies the rest of a table through this program, which always works. It reads the next chunk while
 // it writes one.
@@ -289,7 +287,7 @@ func (c *copier) written(next entry) {
 	read := int(next.read - c.entry.read)
 	*c.entry = next
 	c.ws.failpoint("committed")
-	c.progress.add(c.src.job.name, c.server().Name, read)
+	c.progress.add(c.src.job.name, c.src.owner.Name, read)
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.
@@ -361,7 +359,7 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 		return err
 	}
 	return keepRows(ctx, c.ws.target, tableQuarantine,
-		[]any{c.src.job.name, c.server().Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)})
+		[]any{c.src.job.name, c.src.owner.Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)})
 }
 
 // reasonOf returns the text of an error, cut to what the table can hold.
@@ -461,7 +459,7 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
 	}
 	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
-		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
+		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.src.owner.Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
 
@@ -485,7 +483,7 @@ func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	go func() {
 		patient := &patientWriter{out: out}
 		buffered := bufio.NewWriterSize(patient, size)
-		rows, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		rows, err := sqldb.CopyTo(ctx, c.src.owner.db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
 		}
@@ -532,11 +530,11 @@ func (r *runner) fill(ctx context.Context) error {
 				continue
 			}
 			if err := r.fillFrom(ctx, src, late, e, p); err != nil {
-				return fmt.Errorf("%s: table %s: references: %w", src.owner().Name, j.name, err)
+				return fmt.Errorf("%s: table %s: references: %w", src.owner.Name, j.name, err)
 			}
 		}
 	}
-	p.end()
+	p.report()
 	return r.journal.setState(ctx, stateFilled)
 }
 
@@ -548,7 +546,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 	}
 	part := src.part(r.ws, names)
 	var conditions []string
-	kind := src.owner().db.Kind
+	kind := src.owner.db.Kind
 	for _, name := range late {
 		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
 	}
@@ -576,7 +574,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 		}
 		*e = next
 		r.ws.failpoint("committed")
-		p.add(src.job.name, src.owner().Name, int(read.read))
+		p.add(src.job.name, src.owner.Name, int(read.read))
 		return nil
 	})
 }

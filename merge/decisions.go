@@ -14,15 +14,10 @@ import (
 // connection. A run stores them in permanent tables before it copies anything.
 type decisions struct {
 	ws        *workspace
-	offsets   *keyOffsets
 	permanent bool
 	// How many decisions there are, by table and server number. Tables without any need no look-ups.
 	// differing counts the dropped rows that have other values than those that stay.
 	renames, drops, moves, values, differing map[tableServer]int64
-}
-
-func newDecisions(ws *workspace, offsets *keyOffsets, permanent bool) *decisions {
-	return &decisions{ws: ws, offsets: offsets, permanent: permanent}
 }
 
 // name returns the quoted name of a decision table.
@@ -43,7 +38,7 @@ func decisionTables() []string { return []string{tableRenames, tableDrops, table
 
 // begin makes the temporary tables.
 func (d *decisions) begin(ctx context.Context) error {
-	*d = *newDecisions(d.ws, d.offsets, false)
+	*d = decisions{ws: d.ws}
 	t := d.ws.target
 	for _, table := range decisionTables() {
 		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+d.name(table)); err != nil {
@@ -70,7 +65,7 @@ func (d *decisions) keep(ctx context.Context) error {
 
 // count counts the decisions of every table and server.
 func (d *decisions) count(ctx context.Context) error {
-	if err := d.offsets.find(ctx); err != nil {
+	if err := d.ws.offsets.find(ctx); err != nil {
 		return err
 	}
 	if err := d.analyze(ctx); err != nil {
@@ -278,7 +273,7 @@ func (a *applier) touches(src *sourceTable) bool {
 
 // moved reports whether rows of a source table have keys that are renumbered.
 func (a *applier) moved(src *sourceTable) bool {
-	link := func(l sourceLink) bool { return a.offsets.added[src.of(l.parent)] != 0 }
+	link := func(l sourceLink) bool { return a.ws.offsets.added[src.of(l.parent)] != 0 }
 	return slices.ContainsFunc(src.links, link)
 }
 
@@ -333,9 +328,9 @@ func (a *applier) newValue(share tableServer, key any, moves map[string]moved) (
 		if err != nil {
 			return nil, err
 		}
-		return a.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
+		return a.ws.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
 	}
-	return a.offsets.newKey(share, key), nil
+	return a.ws.offsets.newKey(share, key), nil
 }
 
 // references changes the references of rows to rows that have other keys in the target, and their own keys.
@@ -363,7 +358,7 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 func (a *applier) follow(ctx context.Context, src *sourceTable, n int, rows []row) error {
 	l := src.links[n]
 	share, parent := src.of(l.parent), a.ws.jobs[l.parent].key()
-	if a.moves[share] == 0 && a.offsets.added[share] == 0 {
+	if a.moves[share] == 0 && a.ws.offsets.added[share] == 0 {
 		return nil
 	}
 	unreadable := func(r row, err error) error {

@@ -112,16 +112,10 @@ func newDrafter(ws *workspace) *drafter {
 
 // find looks for references in the data.
 func (d *drafter) find(ctx context.Context) (*Lock, error) {
-	s := surveyor{d.ws}
-	lock, err := s.outline(ctx)
+	lock, found, err := survey(ctx, d.ws, nil)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.take(ctx, func(string) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	lock.add(found)
 	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
 		return f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
@@ -590,21 +584,17 @@ func (d *drafter) leftOut(known []LeftOut) []LeftOut {
 			if slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
 				continue
 			}
-			all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: noteOf(o)})
+			note := "the migrations make it"
+			if o.Rows {
+				note = "REVIEW: its rows are not copied"
+			}
+			if o.What != "" {
+				note += "; " + o.What
+			}
+			all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: note})
 		}
 	}
 	return all
-}
-
-func noteOf(o sqldb.Object) string {
-	note := "the migrations make it"
-	if o.Rows {
-		note = "REVIEW: its rows are not copied"
-	}
-	if o.What != "" {
-		note += "; " + o.What
-	}
-	return note
 }
 
 // The least number of names that two servers have to have, for a column that is called like one for names and

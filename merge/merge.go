@@ -19,8 +19,7 @@ import (
 // Merge is an opened plan, with a connection to every database. [Open] returns one. Its methods must not
 // be called concurrently.
 type Merge struct {
-	ws      *workspace
-	offsets *keyOffsets
+	ws *workspace
 }
 
 // Open opens the databases of a plan, the sources read-only, and reads their catalogs. It writes nothing. The
@@ -30,7 +29,7 @@ func Open(ctx context.Context, plan *Plan, opts ...Option) (*Merge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Merge{ws: ws, offsets: &keyOffsets{ws: ws}}, nil
+	return &Merge{ws: ws}, nil
 }
 
 // Close closes all databases.
@@ -53,7 +52,7 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 				"a fresh one"})
 		return report, nil
 	}
-	return newChecker(m.ws, newDecisions(m.ws, m.offsets, false)).check(ctx)
+	return newChecker(m.ws, &decisions{ws: m.ws}).check(ctx)
 }
 
 // Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
@@ -64,8 +63,8 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 // Merge to resume.
 func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 	r := &runner{
-		ws: m.ws, journal: m.journal(), temporary: newDecisions(m.ws, m.offsets, false),
-		decisions: newDecisions(m.ws, m.offsets, true),
+		ws: m.ws, journal: m.journal(), temporary: &decisions{ws: m.ws},
+		decisions: &decisions{ws: m.ws, permanent: true},
 		report:    &RunReport{Plan: m.ws.given.Hash(), Servers: m.ws.mergedServers()},
 	}
 	return r.run(ctx)
@@ -110,7 +109,7 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	default:
 		return nil, fmt.Errorf("%w: verify: %w", ErrDatabase, withCause(ctx, err))
 	}
-	p.end()
+	p.report()
 	for _, f := range findings {
 		c := Comparison(f)
 		report.Checks = append(report.Checks, c)
@@ -182,7 +181,7 @@ func (m *Merge) promises(p *progress) *verify.Plan {
 	plan := m.ws.plan
 	all := &verify.Plan{
 		Target: m.server(Server{Name: plan.Target.Name, Number: plan.Target.Number, DSN: plan.Target.DSN}),
-		Shift:  m.ws.layout.shift, Mask: m.ws.layout.mask, Counted: m.ws.minGenerated,
+		Shift:  m.ws.layout.shift, Mask: m.ws.layout.mask, Counted: m.ws.layout.least,
 		Tables: map[string]*verify.Table{}, Progress: p.add, Own: slices.Sorted(maps.Keys(ownTables())),
 	}
 	for _, s := range plan.Servers {

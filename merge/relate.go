@@ -19,18 +19,19 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	ws := newWorkspace(plan, opts)
+	ws := &workspace{given: plan, jobs: map[string]*tableJob{}, options: options{
+		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler),
+	}}
+	ws.elsewhere, ws.offsets = &elsewhere{ws: ws}, &keyOffsets{ws: ws}
+	for _, o := range opts {
+		o(&ws.options)
+	}
 	if ws.open == nil {
 		return nil, fmt.Errorf("%w: no opener is set: use WithOpener", ErrOpen)
 	}
-	layout, err := plan.Layout.Resolve()
-	if err == nil {
-		ws.layout, err = plan.Layout.decoder()
-	}
-	if err != nil {
+	if ws.layout, err = plan.Layout.decoder(); err != nil {
 		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
-	ws.minGenerated = leastGenerated(layout)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ws.close())
@@ -47,29 +48,18 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	return ws, nil
 }
 
-func newWorkspace(plan *Plan, opts []Option) *workspace {
-	ws := &workspace{given: plan, plan: plan, jobs: map[string]*tableJob{}, options: options{
-		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler),
-	}}
-	ws.elsewhere = &elsewhere{ws: ws}
-	for _, o := range opts {
-		o(&ws.options)
-	}
-	return ws
-}
-
 // connectAll opens the servers and the target, all at once: most of the time goes by in waiting for them.
 func (ws *workspace) connectAll(ctx context.Context) error {
-	opened := make([]*sqldb.DB, len(ws.plan.Servers)+1)
+	opened := make([]*sqldb.DB, len(ws.given.Servers)+1)
 	err := atOnce(len(opened), func(i int) (err error) {
-		name, dsn, target := "the target", ws.plan.Target.DSN, i == len(ws.plan.Servers)
+		name, dsn, target := "the target", ws.given.Target.DSN, i == len(ws.given.Servers)
 		if !target {
-			name, dsn = ws.plan.Servers[i].Name, ws.plan.Servers[i].DSN
+			name, dsn = ws.given.Servers[i].Name, ws.given.Servers[i].DSN
 		}
 		opened[i], err = ws.connect(ctx, name, dsn, target)
 		return err
 	})
-	for i, s := range ws.plan.Servers {
+	for i, s := range ws.given.Servers {
 		if opened[i] != nil {
 			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
 				numbers: append([]int64{s.Number}, s.Also...)})
@@ -153,17 +143,19 @@ func (ws *workspace) relate() {
 	}
 }
 
-func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
-	kind := ws.servers[server].db.Kind
-	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source,
-		order: source.Order(kind),
-		raw:   ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+// newSource returns a table of a server, as far as it goes to the target: all columns, or some and the key.
+func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
+	own := ws.servers[server]
+	kind := own.db.Kind
+	src := &sourceTable{job: j, server: server, owner: own, table: source, order: source.Order(kind),
+		raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
 			c = target // what the plan sets needs no column there
 		}
-		if c != nil {
+		wanted := some == nil || slices.Contains(slices.Concat(some, source.Primary), target.Name)
+		if c != nil && wanted {
 			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
 				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
@@ -181,21 +173,7 @@ func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *so
 
 // part returns a source table with some of its columns.
 func (src *sourceTable) part(ws *workspace, names []string) *sourceTable {
-	part := &sourceTable{job: src.job, server: src.server, own: src.own, table: src.table, order: src.order,
-		raw: src.raw}
-	key := make([]string, len(src.key))
-	for i, index := range src.key {
-		key[i] = src.pairs[index].target.Name
-	}
-	for _, p := range src.pairs {
-		if slices.Contains(names, p.target.Name) || slices.Contains(key, p.target.Name) {
-			part.pairs = append(part.pairs, p)
-		}
-	}
-	for _, name := range key {
-		part.key = append(part.key, part.index(name))
-	}
-	return part.prepared(ws)
+	return ws.newSource(src.job, src.server, src.table, names...).prepared(ws)
 }
 
 // prepared notes what has to follow, and which expressions have to be read for that besides the columns.

@@ -107,7 +107,7 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 			return nil, err
 		}
 		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
-		if counter > 0 && (counter < o.ws.minGenerated || !made) {
+		if counter > 0 && (counter < o.ws.layout.least || !made) {
 			if span.greatest = max(span.greatest, counter); span.least < 0 {
 				span.least = 1
 			}
@@ -129,7 +129,7 @@ func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 		if spans[i].greatest >= 0 {
 			last = spans[i].greatest + o.added[share]
 		}
-		if last >= o.ws.minGenerated {
+		if last >= o.ws.layout.least {
 			o.beyond[j.name] = last
 			return
 		}
@@ -152,10 +152,12 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
-	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
-	var err error
-	if g.survey, err = (surveyor{o.ws}).known(ctx); err != nil {
-		return err
+	g := &gapSearch{ws: o.ws, refer: referring(o.ws), survey: o.ws.survey}
+	if g.survey == nil {
+		var err error
+		if g.survey, _, err = survey(ctx, o.ws, o.ws.lock); err != nil {
+			return err
+		}
 	}
 	if err := g.place(ctx, tables); err != nil {
 		return err
@@ -250,7 +252,7 @@ func (o *keyOffsets) counter(table string) int64 {
 	for _, s := range o.ws.servers {
 		share := tableServer{table, s.Number}
 		counter := o.counters[share]
-		if counter < o.ws.minGenerated {
+		if counter < o.ws.layout.least {
 			counter += o.added[share]
 		}
 		greatest = max(greatest, counter)
@@ -261,11 +263,11 @@ func (o *keyOffsets) counter(table string) int64 {
 // separates reports whether every key of a renumbered table gets a value that no other server's key gets.
 func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 	for _, src := range j.present() {
-		db := src.owner().db
+		db := src.owner.db
 		key := db.Kind.Quote(j.key().Name)
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
 			newSelection(o.ws, src.server).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
-			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
+			key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
 		if err != nil || n > 0 {
 			return false, err
 		}
@@ -281,7 +283,7 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.minGenerated {
+	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.layout.least {
 		return id + offset
 	}
 	return key
@@ -424,7 +426,7 @@ func spread(cluster []*apartTable) {
 
 // bind finds the narrowest column that has to hold the new keys of a table.
 func (g *gapSearch) bind(t *apartTable) {
-	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
+	t.bound, t.narrowest = g.ws.layout.least-1, "the layout of the plan, because greater ones look generated"
 	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
 	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
@@ -636,26 +638,14 @@ func referring(ws *workspace) map[string][]holding {
 	return all
 }
 
-// surveyor looks at what is in the columns of all servers.
-type surveyor struct{ ws *workspace }
-
-// take finds references in the data, in the columns of the tables for which looks is true.
-func (s surveyor) take(ctx context.Context, looks func(table string) bool) ([]census.Finding, error) {
-	sources := make([]*sqldb.DB, len(s.ws.servers))
-	for i, server := range s.ws.servers {
-		sources[i] = server.db
-	}
-	return census.Take(ctx, sources, s.ws.minGenerated, looks)
-}
-
-// survey says what is in the columns of the servers now. With an earlier lock it looks only into tables that
-// have another number of rows, or other ends of their keys, and takes its word for the others. An UPDATE
-// escapes that, as it escapes the comparison of the sources at the end of a check and during a run; verify
-// finds it.
-func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
-	now, err := s.outline(ctx)
+// survey says what is in the columns of the servers now, and what the census has found. With an earlier lock
+// it looks only into tables that have another number of rows, or other ends of their keys, and takes its word
+// for the others. An UPDATE escapes that, as it escapes the comparison of the sources at the end of a check
+// and during a run; verify finds it.
+func survey(ctx context.Context, ws *workspace, earlier *Lock) (*Lock, []census.Finding, error) {
+	now, err := outline(ctx, ws)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	changed := map[string]bool{}
 	for name, t := range now.Tables {
@@ -671,29 +661,22 @@ func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
 		}
 	}
 	if len(changed) == 0 {
-		return now, nil
+		return now, nil, nil
 	}
-	found, err := s.take(ctx, func(table string) bool { return changed[table] })
+	sources := ws.databases()[:len(ws.servers)]
+	found, err := census.Take(ctx, sources, ws.layout.least, func(table string) bool { return changed[table] })
 	now.add(found)
-	return now, err
-}
-
-// known returns what the servers have in their columns.
-func (s surveyor) known(ctx context.Context) (*Lock, error) {
-	if s.ws.survey != nil {
-		return s.ws.survey, nil
-	}
-	return s.survey(ctx, s.ws.lock)
+	return now, found, err
 }
 
 // outline returns a lock without verdicts.
-func (s surveyor) outline(ctx context.Context) (*Lock, error) {
+func outline(ctx context.Context, ws *workspace) (*Lock, error) {
 	l := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
-	all, err := fingerprints(ctx, s.ws, func(string) bool { return true })
+	all, err := fingerprints(ctx, ws, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
-	for _, server := range s.ws.servers {
+	for _, server := range ws.servers {
 		for name, t := range server.db.Tables {
 			if l.Tables[name].Rows == nil {
 				l.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}

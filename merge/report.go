@@ -270,9 +270,6 @@ type progress struct {
 	here       int64 // rows of this process, without those of an earlier run
 }
 
-// skip counts rows that an earlier run has done.
-func (p *progress) skip(n int64) { p.Done += n }
-
 // add counts rows.
 func (p *progress) add(table, server string, n int) {
 	p.Table, p.Server = table, server
@@ -284,9 +281,7 @@ func (p *progress) add(table, server string, n int) {
 	}
 }
 
-// end reports the last rows.
-func (p *progress) end() { p.report() }
-
+// report tells how far the rows are. At the end it is called once more.
 func (p *progress) report() {
 	if p.onProgress == nil {
 		return

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -500,10 +499,20 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
-			values...)
+		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short,
+			r.newKey(values), int64(0)}, values...)
 	}
 	return changed, r.renamed.Write(ctx, rows)
+}
+
+// newKey returns the key of a row in the target.
+func (r *renamer) newKey(values []any) string {
+	var key []any
+	for _, name := range r.job.target.Primary {
+		v, column := values[r.stage.index(name)], r.job.target.Column(name)
+		key = append(key, identity(v, column, r.ws.target.Kind == sqldb.SQLite))
+	}
+	return sqldb.RowKey(key)
 }
 
 // noteName adds a new name to the report.
@@ -627,85 +636,17 @@ func cut(text string, runes int) string {
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
 	column, t := r.job.plan.Rename.Column, r.ws.target
-	key, clause := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
-	numbers := "CASE s.merge_server"
+	number := "CASE s.merge_server"
 	for i, s := range r.ws.servers {
-		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
+		number += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
 	}
-	list := []string{numbers + " END", key, "s.merge_old", r.job.target.Column(column).ReadExpression(t.Kind)}
-	whole, err := r.wholeKeys(ctx)
-	if err != nil {
-		return err
-	}
-	if !whole {
-		return r.keepEach(ctx, list, clause)
-	}
-	text := map[sqldb.Kind]string{sqldb.SQLite: "TEXT", sqldb.MySQL: "CHAR", sqldb.PostgreSQL: "text"}[t.Kind]
+	name := r.job.target.Column(column).ReadExpression(t.Kind)
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
-		" (server, row_key, old_name, new_name, tbl, col, new_key) SELECT ", strings.Join(list, ", "), ", ").
+		" (server, row_key, old_name, new_name, new_key, tbl, col) SELECT ", number,
+		" END, COALESCE(s.merge_row, s.merge_key), s.merge_old, ", name, ", s.merge_new, ").
 		Text(r.job.name).Add(", ").Text(column).
-		Add(", CAST(s.", t.Kind.Quote(r.job.target.Primary[0]), " AS ", text, ")", clause,
-			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
+		Add(" FROM ", r.stage.name, " AS s WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n
 	return err
-}
-
-// wholeKeys reports whether the target itself can write down the new keys of rows, because each is one whole
-// number.
-func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
-	t := r.ws.target
-	if !r.job.counted() || t.Kind != sqldb.SQLite { // which may have anything in a column of numbers
-		return r.job.counted(), nil
-	}
-	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.stage.name,
-		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.target.Primary[0]), ") <> 'integer' LIMIT 1)"))
-	return n == 0, err
-}
-
-// keepEach is keepRenames for rows whose new keys this program writes down.
-func (r *renamer) keepEach(ctx context.Context, list []string, clause string) (err error) {
-	t := r.ws.target
-	var key []*sqldb.Column
-	for _, name := range r.job.target.Primary {
-		key = append(key, r.job.target.Column(name))
-		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
-	}
-	out := r.decisions.writer(tableRenames)
-	defer func() { err = errors.Join(err, out.Close()) }()
-	column := r.job.plan.Rename.Column
-	for last, n := int64(0), 1; n > 0; {
-		var rows [][]any
-		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), clause,
-			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
-		err := t.EachSteady(ctx, q, func(values []any) error {
-			read, err := numbers(values[:2]...)
-			if err != nil {
-				return err
-			}
-			now := values[len(values)-len(key):]
-			for i, c := range key {
-				if t.Kind != sqldb.SQLite {
-					if now[i], err = sqldb.Native(now[i], c); err != nil {
-						return err
-					}
-				}
-				now[i] = identity(now[i], c, t.Kind == sqldb.SQLite)
-			}
-			last = read[0]
-			rows = append(rows, []any{r.job.name, read[1], sqldb.Text(values[2]), column, sqldb.Text(values[3]),
-				sqldb.Text(values[4]), sqldb.RowKey(now)})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if n = len(rows); n > 0 {
-			err = out.Write(ctx, rows)
-		}
-		if r.table.Renamed += int64(n); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -144,7 +144,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 	var steps, servers [][]any
 	for _, j := range r.ws.order {
 		for _, src := range j.present() { // the check has compared the fingerprints at its end
-			s := src.owner()
+			s := src.owner
 			fingerprint := fingerprints[tableServer{j.name, s.Number}].text
 			entry := []any{j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint,
 				int64(0), int64(0), int64(0)}
@@ -161,7 +161,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 			return err
 		}
 		for table, rows := range sorted(map[string][][]any{
-			tableOffsets: r.temporary.offsets.rows(), tableCatalog: rowsOf("", things), tableJournal: steps,
+			tableOffsets: r.ws.offsets.rows(), tableCatalog: rowsOf("", things), tableJournal: steps,
 			tableServers: servers, tableRun: {{int64(1), r.ws.given.Hash(), stateDecided}},
 		}) {
 			if err := keepRows(ctx, r.ws.target, table, rows...); err != nil {
@@ -225,7 +225,7 @@ func (r *runner) unchanged(ctx context.Context) error {
 	}
 	for _, j := range r.ws.order {
 		for _, src := range j.present() {
-			s := src.owner()
+			s := src.owner
 			share := tableServer{j.name, s.Number}
 			e := r.entries[stepCopy][share]
 			if e == nil {
@@ -248,7 +248,7 @@ func (r *runner) copy(ctx context.Context) error {
 	}
 	p := r.ws.newProgress("copy", all)
 	for _, e := range r.entries[stepCopy] {
-		p.skip(e.read)
+		p.Done += e.read
 	}
 	began := time.Now()
 	for _, j := range r.ws.order {
@@ -263,7 +263,7 @@ func (r *runner) copy(ctx context.Context) error {
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
-				Server: src.owner().Name, Rows: e.written, Way: way})
+				Server: src.owner.Name, Rows: e.written, Way: way})
 			if err != nil {
 				return err
 			}
@@ -274,7 +274,7 @@ func (r *runner) copy(ctx context.Context) error {
 			}
 		}
 	}
-	p.end()
+	p.report()
 	if took := time.Since(began).Seconds(); took > 0 {
 		r.report.RowsPerSecond = float64(r.report.Rows) / took
 	}
@@ -298,7 +298,7 @@ func (r *runner) setCounters(ctx context.Context) error {
 			}
 			counter := int64(0)
 			if j.key() == c {
-				counter = r.temporary.offsets.counter(j.name)
+				counter = r.ws.offsets.counter(j.name)
 			}
 			if err := r.ws.target.SetCounter(ctx, j.target, c.Name, counter); err != nil {
 				return fmt.Errorf("table %s: the counter of %s cannot be set: %w", j.name, c.Name, err)
@@ -315,7 +315,7 @@ func (r *runner) summary() {
 	}
 	for _, j := range r.ws.order {
 		for _, src := range j.present() {
-			s := src.owner()
+			s := src.owner
 			if e := r.entries[stepCopy][tableServer{j.name, s.Number}]; e != nil {
 				r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name, Server: s.Name, Rows: e.written})
 			}

@@ -268,7 +268,7 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	for i, term := range src.order {
 		list[i] = term.Read(s.kind)
 	}
-	found, err := src.owner().db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
+	found, err := src.owner.db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
 		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
@@ -281,19 +281,19 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner().db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
+	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
 }
 
 // meeting counts the rows that meet the condition of the plan, orphans included.
 func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner().db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
+	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
 		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
 }
 
 // counted returns the range of the keys in a column that were counted, and whether there are keys that a
 // generator made.
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
-	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.minGenerated, 10)
+	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.layout.least, 10)
 	clause := " FROM " + s.table(table) + " WHERE " + key
 	err = db.Row(ctx, sqldb.NewStatement(s.kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
 		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
@@ -432,7 +432,7 @@ func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { ret
 
 // read calls fn for the chunks of at most so many rows, or of all rows.
 func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
-	source := r.src.owner().db
+	source := r.src.owner.db
 	s := newSelection(r.ws, r.src.server)
 	list := s.expressions(r.src, false)
 	extras := len(list)
@@ -702,7 +702,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		return err
 	}
 	v.none = true
-	err = src.owner().db.Each(ctx, q, func(values []any) error {
+	err = src.owner.db.Each(ctx, q, func(values []any) error {
 		v.none = false
 		for i, name := range ref.Columns {
 			value, ok := src.table.Column(name).Key(sel.kind, values[i])

@@ -35,8 +35,8 @@ const stageLoaded = 3
 const columnExempt = "merge_exempt"
 
 // fixedColumns returns the columns that every stage has: a running number, the position of the server, the
-// key of the row, its old name, how many new names were tried, the short form of a long key, and 1 for a row
-// that keeps its name whatever others are called.
+// key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
+// renamed row in the target, and 1 for a row that keeps its name whatever others are called.
 func fixedColumns() []*sqldb.Column {
 	return []*sqldb.Column{
 		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
@@ -45,6 +45,7 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
+		{Name: "merge_new", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: columnExempt, Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
 }
@@ -112,7 +113,7 @@ func (s *stage) create(ctx context.Context) error {
 	t, name := s.ws.target, s.name
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
 		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
-		"merge_exempt BIGINT DEFAULT 0"
+		"merge_new VARCHAR(500), merge_exempt BIGINT DEFAULT 0"
 	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
 	switch t.Kind {
@@ -129,7 +130,7 @@ func (s *stage) create(ctx context.Context) error {
 		text = []string{
 			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"''::text AS merge_row, 0::bigint AS merge_exempt, " + names +
+				"''::text AS merge_row, ''::text AS merge_new, 0::bigint AS merge_exempt, " + names +
 				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
 			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
 				"ALTER merge_exempt SET DEFAULT 0",
@@ -214,7 +215,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			batch[i] = values
 		}
 		if err := out.Write(ctx, batch); err != nil {
-			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner().Name,
+			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner.Name,
 				s.job.name, err)
 		}
 		if err := s.shorten(ctx, long); err != nil {

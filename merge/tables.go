@@ -30,7 +30,7 @@ func (j *tableJob) present() []*sourceTable {
 type sourceTable struct {
 	job    *tableJob
 	server int // position in the plan
-	own    *server
+	owner  *server
 	table  *sqldb.Table
 	pairs  []pair
 	key    []int // the positions in pairs of the primary key
@@ -47,13 +47,10 @@ type sourceTable struct {
 	flags []sourceFlag
 }
 
-// owner returns the server that has the table.
-func (src *sourceTable) owner() *server { return src.own }
-
 // share is what decisions and the journal call the table of this server, and of those of another table.
 func (src *sourceTable) share() tableServer { return src.of(src.job.name) }
 
-func (src *sourceTable) of(table string) tableServer { return tableServer{table, src.own.Number} }
+func (src *sourceTable) of(table string) tableServer { return tableServer{table, src.owner.Number} }
 
 // server is a source of the plan and its database.
 type server struct {
@@ -206,11 +203,7 @@ func (src *sourceTable) positions(names []string) []int {
 }
 
 func (src *sourceTable) names() []string {
-	names := make([]string, len(src.pairs))
-	for i, p := range src.pairs {
-		names[i] = p.target.Name
-	}
-	return names
+	return sqldb.ColumnNames(src.columns())
 }
 
 // columns returns the columns of the target that the source has.
@@ -237,7 +230,7 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 // numbered reports whether whole numbers say where a chunk ends.
 func (src *sourceTable) numbered() bool {
 	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
-		return !o.Whole(src.owner().db.Kind)
+		return !o.Whole(src.owner.db.Kind)
 	})
 }
 
@@ -283,7 +276,7 @@ func (src *sourceTable) nameBeside(r row, name string) (err error) {
 
 // refused is the error that a row cannot be written as it is.
 func (src *sourceTable) refused(key []any, err error) error {
-	return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, src.owner().Name, src.job.name,
+	return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, src.owner.Name, src.job.name,
 		sqldb.KeyText(key), err)
 }
 

@@ -91,20 +91,20 @@ type Hooks struct {
 // merge works on it.
 type workspace struct {
 	options
-	given        *Plan // as people wrote it
-	plan         *Plan // the same with all references at their tables
-	layout       decoder
-	minGenerated int64 // see leastGenerated
-	servers      []*server
-	target       *sqldb.DB
-	jobs         map[string]*tableJob
-	order        []*tableJob // parents before children
-	circles      []circle
-	problems     []Problem  // problems found when plan and databases were related
-	elsewhere    *elsewhere // parents that the own server of a row does not have
-	stages       int        // how many there were
-	survey       *Lock      // what the servers have in their columns; nil if nobody has looked yet
-	opening      sync.Mutex // held while the opener of the caller works
+	given     *Plan // as people wrote it
+	plan      *Plan // the same with all references at their tables
+	layout    decoder
+	servers   []*server
+	target    *sqldb.DB
+	jobs      map[string]*tableJob
+	order     []*tableJob // parents before children
+	circles   []circle
+	problems  []Problem   // problems found when plan and databases were related
+	elsewhere *elsewhere  // parents that the own server of a row does not have
+	offsets   *keyOffsets // what is added to keys
+	stages    int         // how many there were
+	survey    *Lock       // what the servers have in their columns; nil if nobody has looked yet
+	opening   sync.Mutex  // held while the opener of the caller works
 }
 
 // atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error
@@ -220,7 +220,7 @@ func (ws *workspace) failpoint(point string) {
 func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
 	for _, j := range ws.order {
 		for _, src := range j.present() {
-			s := src.owner()
+			s := src.owner
 			if err := fn(j, src, s); err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, j.name, err)
 			}
