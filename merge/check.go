@@ -74,16 +74,17 @@ func (c *checker) look(ctx context.Context) error {
 	if err := c.schema.repeated(ctx); err != nil {
 		return err
 	}
-	problems, warnings := leaseProblems(c.ws)
-	c.report.Problems = append(c.report.Problems, problems...)
-	c.report.Warnings = append(c.report.Warnings, warnings...)
+	leaseProblems(c.ws, c.report)
 	// After each of these, all others would fail for the same reasons. The second one decides which rows are
 	// copied, so it comes before all that looks at them.
-	for _, step := range []func(context.Context) error{c.schema.expressions, c.elsewhere} {
+	for _, step := range []func() error{
+		func() error { return c.schema.expressions(ctx) },
+		func() error { return c.ws.elsewhere.find(ctx, c.report) },
+	} {
 		if len(c.report.Problems) > 0 {
 			return nil
 		}
-		if err := step(ctx); err != nil {
+		if err := step(); err != nil {
 			return err
 		}
 	}
@@ -99,13 +100,6 @@ func (c *checker) look(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// elsewhere looks for rows that have their parents on other servers.
-func (c *checker) elsewhere(ctx context.Context) error {
-	problems, err := c.ws.elsewhere.find(ctx)
-	c.report.Problems = append(c.report.Problems, problems...)
-	return err
 }
 
 func (c *checker) finish(began time.Time) *CheckReport {
@@ -145,7 +139,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 	}
 	c.overflow()
 	c.report.Gaps = c.ws.offsets.gaps
-	if len(c.ws.offsets.beyond)+len(c.ws.offsets.gapless) > 0 {
+	if len(c.ws.offsets.faults) > 0 {
 		return nil // There are no new keys that could be compared.
 	}
 	if c.inside.broken {
@@ -226,22 +220,8 @@ func (c *checker) collapsedParent(parent *tableJob) {
 
 // overflow reports tables for which there are no new keys, and columns that cannot hold the new keys.
 func (c *checker) overflow() {
+	c.report.Problems = append(c.report.Problems, c.ws.offsets.faults...)
 	for _, j := range c.ws.order {
-		if last, ok := c.ws.offsets.beyond[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
-				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
-					"and from %d on a key looks like that of a generator of the layout", last, c.ws.layout.least),
-				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
-					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
-					"the game, made by a generator"})
-		}
-		if why, ok := c.ws.offsets.gapless[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
-				Message: "renumber: apart: " + why,
-				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
-					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
-					"servers move behind those of the first"})
-		}
 		for _, l := range j.follows.links {
 			sum, renumbered := c.ws.offsets.added[tableServer{l.parent, allServers}]
 			if !renumbered || l.path+l.list != "" {

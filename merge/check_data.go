@@ -197,7 +197,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
 		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
-	if !c.ws.elsewhere.none[leadingOf(j, ref, src.server)] { // which has looked already
+	if !c.ws.elsewhere.known[leadingOf(j, ref, src.server)].none { // which has looked already
 		var err error
 		if p.Count, err = count(missing); err != nil {
 			return err

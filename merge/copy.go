@@ -28,7 +28,6 @@ const (
 // So only the end of a table waits for the disk: what follows may tell others that the table is there.
 type copier struct {
 	ws       *workspace
-	journal  *journal
 	applier  *applier
 	src      *sourceTable
 	entry    *entry
@@ -268,7 +267,7 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 			return false, err
 		}
 		c.ws.failpoint("written")
-		return next.done, c.journal.record(ctx, &next)
+		return next.done, c.ws.journal.record(ctx, &next)
 	})
 	if err != nil && ctx.Err() == nil {
 		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
@@ -338,7 +337,7 @@ func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause err
 		if !quarantine {
 			return refused // the target took every single row, so the cause is another one
 		}
-		return c.journal.record(ctx, &next)
+		return c.ws.journal.record(ctx, &next)
 	})
 	if errors.Is(err, refused) {
 		return next, cause
@@ -387,7 +386,7 @@ func (c *copier) direct(ctx context.Context,
 			end = last
 			next.read, next.written = next.read+n, next.written+n
 			next.done = n < int64(c.ws.chunkRows)
-			return next.done, c.journal.record(ctx, &next)
+			return next.done, c.ws.journal.record(ctx, &next)
 		})
 		switch {
 		case err == nil:
@@ -397,7 +396,12 @@ func (c *copier) direct(ctx context.Context,
 			return err
 		default:
 			// The target refused something. Row by row it turns out which row that was.
-			if err := c.again(ctx, err); err != nil {
+			input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+			rest, failed := input.page(ctx)
+			if failed != nil {
+				return errors.Join(err, failed)
+			}
+			if err := c.writeChunk(ctx, rest); err != nil {
 				return err
 			}
 			if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
@@ -406,15 +410,6 @@ func (c *copier) direct(ctx context.Context,
 		}
 	}
 	return nil
-}
-
-// again copies the next chunk through this program.
-func (c *copier) again(ctx context.Context, cause error) error {
-	next, err := (&reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}).page(ctx)
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	return c.writeChunk(ctx, next)
 }
 
 // position returns where the last of so many rows is that follow a position.
@@ -535,7 +530,7 @@ func (r *runner) fill(ctx context.Context) error {
 		}
 	}
 	p.report()
-	return r.journal.setState(ctx, stateFilled)
+	return r.ws.journal.setState(ctx, stateFilled)
 }
 
 func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
@@ -567,7 +562,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 				return err
 			}
 			r.ws.failpoint("written")
-			return r.journal.record(ctx, &next)
+			return r.ws.journal.record(ctx, &next)
 		})
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ func (d *decisions) begin(ctx context.Context) error {
 	*d = decisions{ws: d.ws}
 	t := d.ws.target
 	for _, table := range decisionTables() {
-		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+d.name(table)); err != nil {
+		if err := dropTemporary(ctx, t, d.name(table)); err != nil {
 			return err
 		}
 		if err := t.Exec(ctx, ddl(t.Kind, table, true)); err != nil {
@@ -68,8 +68,10 @@ func (d *decisions) count(ctx context.Context) error {
 	if err := d.ws.offsets.find(ctx); err != nil {
 		return err
 	}
-	if err := d.analyze(ctx); err != nil {
-		return err
+	for _, table := range decisionTables() {
+		if err := analyze(ctx, d.ws.target, d.name(table)+" (tbl, server, row_key)"); err != nil {
+			return err
+		}
 	}
 	for _, c := range []struct {
 		list string
@@ -106,18 +108,23 @@ func (d *decisions) counts(ctx context.Context, list string) (map[tableServer]in
 	})
 }
 
-// analyze lets PostgreSQL know how many decisions there are. It takes tables that it knows nothing of for
-// small ones, and would read a whole table for every batch of a look-up.
-func (d *decisions) analyze(ctx context.Context) error {
-	if d.ws.target.Kind != sqldb.PostgreSQL {
+// analyze lets PostgreSQL know how many rows a table of the merge has. It takes tables that it knows nothing
+// of for small ones, and would read a whole table for every batch of a look-up, or for every page of groups.
+func analyze(ctx context.Context, target *sqldb.DB, table string) error {
+	if target.Kind != sqldb.PostgreSQL {
 		return nil
 	}
-	for _, name := range decisionTables() {
-		if err := d.ws.target.Exec(ctx, "ANALYZE "+d.name(name)+" (tbl, server, row_key)"); err != nil {
-			return err
-		}
+	return target.Exec(ctx, "ANALYZE "+table)
+}
+
+// dropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
+// from dropping a table of the game.
+func dropTemporary(ctx context.Context, target *sqldb.DB, table string) error {
+	word := ""
+	if target.Kind == sqldb.MySQL {
+		word = "TEMPORARY "
 	}
-	return nil
+	return target.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
 }
 
 // summed adds up counts over all tables and servers.

@@ -19,15 +19,6 @@ type tableServer struct {
 	server int64
 }
 
-// temporaryWord returns what DROP TABLE needs on MySQL, so that it drops only a temporary table and does not
-// commit the transaction.
-func temporaryWord(k sqldb.Kind) string {
-	if k == sqldb.MySQL {
-		return "TEMPORARY "
-	}
-	return ""
-}
-
 // The tables that a merge makes in its target.
 const (
 	tableRun        = "merge_run"

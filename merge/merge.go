@@ -35,12 +35,10 @@ func Open(ctx context.Context, plan *Plan, opts ...Option) (*Merge, error) {
 // Close closes all databases.
 func (m *Merge) Close() error { return m.ws.close() }
 
-func (m *Merge) journal() *journal { return &journal{target: m.ws.target, failpoint: m.ws.failpoint} }
-
 // Check looks for everything that stands against the merge. It writes nothing but temporary tables in the
 // session of the target. The report says what it found; an error means that the check itself failed.
 func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
-	state, err := m.journal().state(ctx)
+	state, err := m.ws.journal.state(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +61,8 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 // Merge to resume.
 func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 	r := &runner{
-		ws: m.ws, journal: m.journal(), temporary: &decisions{ws: m.ws},
-		decisions: &decisions{ws: m.ws, permanent: true},
-		report:    &RunReport{Plan: m.ws.given.Hash(), Servers: m.ws.mergedServers()},
+		ws: m.ws, temporary: &decisions{ws: m.ws}, decisions: &decisions{ws: m.ws, permanent: true},
+		report: &RunReport{Plan: m.ws.given.Hash(), Servers: m.ws.mergedServers()},
 	}
 	return r.run(ctx)
 }
@@ -78,7 +75,7 @@ func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 // error means that Verify itself failed.
 func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	began := time.Now()
-	state, err := m.journal().state(ctx)
+	state, err := m.ws.journal.state(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +89,7 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 		return nil, fmt.Errorf("%w: the state is %s: run again, it goes on where it ended", ErrNotRun,
 			state.name)
 	}
-	entries, err := m.journal().entries(ctx)
+	entries, err := m.ws.journal.entries(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := ws.connectAll(ctx); err != nil {
 		return nil, err
 	}
+	ws.journal = &journal{target: ws.target, failpoint: ws.failpoint}
 	if err := ws.distinct(); err != nil {
 		return nil, err
 	}

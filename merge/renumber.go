@@ -20,9 +20,8 @@ type keyOffsets struct {
 	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
-	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and how large
 	gaps     []Gap                 // where keys move apart
-	gapless  map[string]string     // tables for which there is no gap, and why
+	faults   []Problem             // why there are no new keys for a table
 }
 
 // keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted.
@@ -61,7 +60,7 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		return err
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
-		zeros: map[tableServer]bool{}, beyond: map[string]int64{}, gapless: map[string]string{}}
+		zeros: map[tableServer]bool{}}
 	var apart []*apartTable
 	for _, j := range o.ws.order {
 		c := j.key()
@@ -130,7 +129,12 @@ func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 			last = spans[i].greatest + o.added[share]
 		}
 		if last >= o.ws.layout.least {
-			o.beyond[j.name] = last
+			o.faults = append(o.faults, Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
+				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
+					"and from %d on a key looks like that of a generator of the layout", last, o.ws.layout.least),
+				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
+					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
+					"the game, made by a generator"})
 			return
 		}
 	}
@@ -164,7 +168,11 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 	}
 	for _, t := range tables {
 		if t.why != "" {
-			o.gapless[t.name] = t.why
+			o.faults = append(o.faults, Problem{Code: CodeTotal, Table: t.name, Column: t.key,
+				Message: "renumber: apart: " + t.why,
+				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
+					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
+					"servers move behind those of the first"})
 			continue
 		}
 		next, last := t.gap.From, t.gap.From-1
@@ -190,7 +198,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	if err != nil || !exists {
 		return false, err
 	}
-	state, err := (&journal{target: t}).state(ctx)
+	state, err := o.ws.journal.state(ctx)
 	if err != nil || state.name == "" {
 		return false, err
 	}

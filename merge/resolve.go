@@ -445,7 +445,8 @@ func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed
 	if err != nil {
 		return 0, err
 	}
-	return changed, r.stage.forget(ctx)
+	return changed, r.ws.target.Exec(ctx, "DELETE FROM "+r.stage.name+
+		" WHERE merge_n IN (SELECT merge_member FROM "+r.stage.found+")")
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then those that got

@@ -51,46 +51,44 @@ func leaseTables(d *sqldb.DB) []string {
 
 // leaseProblems reports what keeps the node numbers of merged servers from being retired, and what should be
 // known about it.
-func leaseProblems(ws *workspace) (problems, warnings []Problem) {
+func leaseProblems(ws *workspace, report *CheckReport) {
 	target := ws.target
-	report := func(table, message, remedy string) {
-		problems = append(problems, Problem{Code: CodeLeases, Server: target.Name, Table: table, Message: message,
+	refuse := func(table, message, remedy string) {
+		report.problem(Problem{Code: CodeLeases, Server: target.Name, Table: table, Message: message,
 			Remedy: remedy})
 	}
 	found, named := leaseTables(target), ws.plan.Target.LeaseTables
 	for _, name := range named {
 		if !holdsLeases(target.Tables[name]) {
-			report(name, "the target has no table of leases of this name", "correct lease_tables: of the target")
+			refuse(name, "the target has no table of leases of this name", "correct lease_tables: of the target")
 		}
 	}
 	if len(named) == 0 && len(found) > 1 {
-		report(strings.Join(found, ", "),
-			"several tables hold leases, and it is not known which of them is for the "+
-				"node numbers of the merged servers", "name it, or all of them, under lease_tables: of the target")
-		return problems, nil
+		refuse(strings.Join(found, ", "), "several tables hold leases, and it is not known which of them is for "+
+			"the node numbers of the merged servers", "name it, or all of them, under lease_tables: of the target")
+		return
 	}
 	tables := leaseTablesOfTarget(ws)
 	for _, name := range tables {
 		if p := ws.policy(name); p != Skip {
-			report(name, "the table holds leases, whose policy cannot be "+string(p),
+			refuse(name, "the table holds leases, whose policy cannot be "+string(p),
 				"give it the policy skip: Run itself marks the node numbers of merged servers as retired")
 		}
 	}
 	for _, s := range ws.servers {
 		own := leaseTables(s.db)
 		if len(own) > 0 && len(found) == 0 {
-			warnings = append(warnings, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
+			report.warn(Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
 				Message: "the server leases its node number, and the target has no table of leases to retire it in",
 				Remedy: "make the table in the target first, or never let a process of the merged servers lease a " +
 					"number from it"})
 		}
 		if len(tables) == 1 && len(own) > 1 && !slices.Contains(own, tables[0]) {
-			problems = append(problems, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
+			report.problem(Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
 				Message: "several tables hold leases, and none has the name " + tables[0] + ", as in the target",
 				Remedy:  "rename the one that belongs to it on that server, or drop the others"})
 		}
 	}
-	return problems, warnings
 }
 
 // leaseTablesOfTarget returns the tables of leases in which numbers are retired: those that the plan
@@ -113,8 +111,9 @@ type nodeRecord struct {
 // granted for as long as it was.
 func retire(ctx context.Context, ws *workspace) error {
 	// The check has found no problem, but tables may have been made between two runs.
-	if problems, _ := leaseProblems(ws); len(problems) > 0 {
-		return fmt.Errorf("%w: %s", ErrPlan, problems[0])
+	report := &CheckReport{}
+	if leaseProblems(ws, report); len(report.Problems) > 0 {
+		return fmt.Errorf("%w: %s", ErrPlan, report.Problems[0])
 	}
 	tables := leaseTablesOfTarget(ws)
 	for _, table := range tables {

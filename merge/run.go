@@ -14,7 +14,6 @@ import (
 // runner is a run under way.
 type runner struct {
 	ws        *workspace
-	journal   *journal
 	temporary *decisions // those of the check
 	decisions *decisions // those that were written down
 	report    *RunReport
@@ -33,7 +32,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 		err = withCause(ctx, errors.Join(err, unlock()))
 		report.Took = time.Since(began)
 	}()
-	state, err := r.journal.state(ctx)
+	state, err := r.ws.journal.state(ctx)
 	if err != nil {
 		return report, err
 	}
@@ -46,7 +45,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	case state.name != "":
 		report.Resumed = true
 		// The sources are what they were, and so are the rows of the target that this looks at.
-		if _, err := r.ws.elsewhere.find(ctx); err != nil {
+		if err := r.ws.elsewhere.find(ctx, &CheckReport{}); err != nil {
 			return report, err
 		}
 	default:
@@ -90,7 +89,7 @@ func withCause(ctx context.Context, err error) error {
 
 // finish does what is left to do in a state.
 func (r *runner) finish(ctx context.Context, state string) (err error) {
-	if r.entries, err = r.journal.entries(ctx); err != nil {
+	if r.entries, err = r.ws.journal.entries(ctx); err != nil {
 		return err
 	}
 	switch state {
@@ -122,7 +121,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 			}
 		}
 		r.ws.failpoint("finished")
-		if err := r.journal.setState(ctx, stateDone); err != nil {
+		if err := r.ws.journal.setState(ctx, stateDone); err != nil {
 			return err
 		}
 	}
@@ -138,7 +137,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 	if err != nil {
 		return err
 	}
-	if err := r.journal.makeTables(ctx); err != nil {
+	if err := r.ws.journal.makeTables(ctx); err != nil {
 		return err
 	}
 	var steps, servers [][]any
@@ -258,8 +257,7 @@ func (r *runner) copy(ctx context.Context) error {
 				continue
 			}
 			before := e.written
-			c := &copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src, entry: e,
-				progress: p}
+			c := &copier{ws: r.ws, applier: &applier{r.decisions}, src: src, entry: e, progress: p}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
@@ -284,7 +282,7 @@ func (r *runner) copy(ctx context.Context) error {
 	if err := r.keepCounters(ctx); err != nil {
 		return err
 	}
-	return r.journal.setState(ctx, stateCopied)
+	return r.ws.journal.setState(ctx, stateCopied)
 }
 
 // setCounters has the target count on behind every key that a server has given out. A row that was deleted

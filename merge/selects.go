@@ -538,11 +538,9 @@ const (
 )
 
 // find looks at every reference, parents first.
-func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
-	var problems []Problem
-	*e = elsewhere{ws: e.ws, found: map[leading][]string{}, lost: map[leading][]string{},
-		none: map[leading]bool{}}
-	err := e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (e *elsewhere) find(ctx context.Context, report *CheckReport) error {
+	e.known = map[leading]verdict{}
+	return e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {
 				continue
@@ -551,36 +549,26 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 			if err != nil {
 				return err
 			}
-			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name,
-				Column: strings.Join(ref.Columns, ", ")}
+			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", ")}
 			if v.many {
 				p.Count = int64(len(v.listed))
 				p.Message = fmt.Sprintf("at least %d different values of the reference lead to rows of %s that "+
 					"this server does not have: too many to be told apart one by one", p.Count, ref.Parent)
 				p.Remedy = "correct the rows on their server, or drop the constraint, or the entry under " +
 					"references:, until the merge is done"
-				problems = append(problems, p)
+				report.problem(p)
 				continue
 			}
-			if v.open > 0 {
-				p.Count = v.open
-				p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
-					"has it in the same letters, and the target has another collation than the servers"
-				p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
-					"collation on the servers and in the target"
-				problems = append(problems, p)
-			}
-			lead := leadingOf(j, ref, src.server)
-			if e.ws.policy(ref.Parent) == Skip {
-				e.lost[lead] = v.listed
-			} else {
-				e.found[lead] = v.listed
-			}
-			e.none[lead] = v.none
+			p.Count = v.open
+			p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
+				"has it in the same letters, and the target has another collation than the servers"
+			p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
+				"collation on the servers and in the target"
+			report.problemIf(v.open > 0, p)
+			e.known[leadingOf(j, ref, src.server)] = v
 		}
 		return nil
 	})
-	return problems, err
 }
 
 // judges reports whether a value of a reference means the same row in the target as on its server, so that
@@ -817,7 +805,7 @@ func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) 
 // unless narrows the condition under which a row has no parent on its server to the rows that have none in
 // the target either.
 func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias, missing string) string {
-	if found := e.found[leadingOf(j, ref, s.server)]; len(found) > 0 {
+	if found := e.known[leadingOf(j, ref, s.server)].listed; len(found) > 0 {
 		missing += " AND NOT " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), found)
 	}
 	return missing
@@ -826,7 +814,7 @@ func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias,
 // skipped returns the condition under which a row refers to a row of a table that the plan skips, and the
 // target does not have it. It is "" if no row does.
 func (e *elsewhere) skipped(s selection, j *tableJob, ref sqldb.Reference, alias, refers string) string {
-	lost := e.lost[leadingOf(j, ref, s.server)]
+	lost := e.known[leadingOf(j, ref, s.server)].listed
 	if len(lost) == 0 {
 		return ""
 	}

@@ -76,16 +76,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 			return nil, err
 		}
 	}
-	return s, errors.Join(out.Close(), s.analyze(ctx, s.name))
-}
-
-// analyze lets PostgreSQL know how many rows a temporary table has. Nothing else tells it, and it would read
-// the whole table for every page of the groups.
-func (s *stage) analyze(ctx context.Context, name string) error {
-	if s.ws.target.Kind != sqldb.PostgreSQL {
-		return nil
-	}
-	return s.ws.target.Exec(ctx, "ANALYZE "+name)
+	return s, errors.Join(out.Close(), analyze(ctx, ws.target, s.name))
 }
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
@@ -159,13 +150,7 @@ func (s *stage) spelled() string {
 }
 
 func (s *stage) drop(ctx context.Context) error {
-	t := s.ws.target
-	for _, name := range []string{s.name, s.found} {
-		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(dropTemporary(ctx, s.ws.target, s.name), dropTemporary(ctx, s.ws.target, s.found))
 }
 
 // load adds the rows of one server, as they would be written: with redirected references and new
@@ -263,7 +248,17 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
 		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
 		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
-	return s.find(ctx, q)
+	if s.filled {
+		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
+			return 0, err
+		}
+	}
+	n, err := t.Run(ctx, q)
+	s.filled = n > 0
+	if err == nil && n > 0 {
+		err = analyze(ctx, t, s.found)
+	}
+	return n, err
 }
 
 // some reports whether some rows are equal in a key.
@@ -278,22 +273,6 @@ func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", terms,
 		" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
-}
-
-// find runs the statement that fills the list of rows that were found. It returns their number.
-func (s *stage) find(ctx context.Context, q *sqldb.Statement) (int64, error) {
-	t := s.ws.target
-	if s.filled {
-		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
-			return 0, err
-		}
-	}
-	n, err := t.Run(ctx, q)
-	s.filled = n > 0
-	if err == nil && n > 0 {
-		err = s.analyze(ctx, s.found)
-	}
-	return n, err
 }
 
 // stagedRow is a row of a group.
@@ -369,12 +348,6 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 		}
 		return err
 	})
-}
-
-// forget deletes the rows that were found from the stage.
-func (s *stage) forget(ctx context.Context) error {
-	return s.ws.target.Exec(ctx,
-		"DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+")")
 }
 
 // remove deletes rows from the stage.

@@ -102,9 +102,10 @@ type workspace struct {
 	problems  []Problem   // problems found when plan and databases were related
 	elsewhere *elsewhere  // parents that the own server of a row does not have
 	offsets   *keyOffsets // what is added to keys
-	stages    int         // how many there were
-	survey    *Lock       // what the servers have in their columns; nil if nobody has looked yet
-	opening   sync.Mutex  // held while the opener of the caller works
+	journal   *journal
+	stages    int        // how many there were
+	survey    *Lock      // what the servers have in their columns; nil if nobody has looked yet
+	opening   sync.Mutex // held while the opener of the caller works
 }
 
 // atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error
@@ -291,12 +292,8 @@ type circle struct {
 // the same row for every server and for the target. Others are judged by the rows of their own server.
 type elsewhere struct {
 	ws *workspace
-	// found are the values that lead to no row of their own server, but to one of another.
-	found map[leading][]string
-	// lost are the values that lead to no row of a table that the plan skips, so that the target must have it.
-	lost map[leading][]string
-	// none holds the references that have no such values on a server, so that no row of it is an orphan.
-	none map[leading]bool
+	// known are the values of each reference that lead to no row of their own server.
+	known map[leading]verdict
 }
 
 // leading is a reference of a table on a server.
