@@ -65,7 +65,6 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.schema.inventory()
 	c.schema.fires()
-	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
 	if err := c.schema.closed(ctx); err != nil {

@@ -56,13 +56,16 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 		t.Rows[s.Name] = kept
 		if all > kept {
 			t.Left[s.Name] = all - kept
-			met := kept
-			if j.plan.Where != "" && j.plan.Orphans == "drop" {
-				if met, err = sel.meeting(ctx, src); err != nil {
+			met := kept // the condition of the plan
+			switch {
+			case j.plan.Where == "":
+				met = all
+			case j.plan.Orphans == "drop":
+				met, err = s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", sel.table(j.name),
+					" AS s WHERE (", j.plan.Where, ")"))
+				if err != nil {
 					return err
 				}
-			} else if j.plan.Where == "" {
-				met = all
 			}
 			c.missing.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
@@ -335,11 +338,9 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 func (c *dataCheck) estimate(ctx context.Context) error {
 	var largest *sourceTable
 	maxRows := int64(0)
-	for _, j := range c.ws.order {
-		for _, src := range j.present() {
-			if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner.Name]; n > maxRows {
-				maxRows, largest = n, src
-			}
+	for j, src := range c.ws.sources() {
+		if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner.Name]; n > maxRows {
+			maxRows, largest = n, src
 		}
 	}
 	if largest == nil {

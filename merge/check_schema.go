@@ -38,7 +38,10 @@ func (c *schemaCheck) tables() {
 				"this database was tried by another version, make a fresh target"})
 	}
 	for _, d := range ws.databases() {
-		for name := range sorted(d.Tables) {
+		for name, t := range sorted(d.Tables) {
+			c.report.problemIf(t.Hidden && ws.policy(name).copies(), Problem{Code: CodeHiddenRows, Server: d.Name,
+				Table: name, Message: "row-level security hides rows of the table from this login",
+				Remedy: "use a login with BYPASSRLS, or the owner of the table without FORCE ROW LEVEL SECURITY"})
 			c.report.problemIf(ws.plan.Tables[name] == nil, Problem{Code: CodeUnknownTable, Server: d.Name,
 				Table: name, Message: "the table is not in the plan",
 				Remedy: "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
@@ -136,17 +139,6 @@ func (c *schemaCheck) fires() {
 		c.report.problem(Problem{Code: CodePlan, Server: c.ws.target.Name, Table: name,
 			Message: "fires: no table that is written has such an enabled trigger, and there is no such event",
 			Remedy:  "correct or remove the entry"})
-	}
-}
-
-// hidden reports tables of which the login may not see all rows.
-func (c *schemaCheck) hidden() {
-	for _, d := range c.ws.databases() {
-		for name, t := range d.Tables {
-			c.report.problemIf(t.Hidden && c.ws.policy(name).copies(), Problem{Code: CodeHiddenRows, Server: d.Name,
-				Table: name, Message: "row-level security hides rows of the table from this login",
-				Remedy: "use a login with BYPASSRLS, or the owner of the table without FORCE ROW LEVEL SECURITY"})
-		}
 	}
 }
 
@@ -447,18 +439,14 @@ func (c *schemaCheck) circles() {
 // everything is copied and the plan can no longer change.
 func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			db := src.owner.db
-			if err := c.condition(ctx, db, j.name, "where:", j.plan.Where); err != nil {
-				return err
-			}
-			if j.exempts() {
-				when := j.plan.Rename.When
-				if err := c.condition(ctx, db, j.name, "when: of rename:", when); err != nil {
-					return err
-				}
-			}
+	for j, src := range ws.sources() {
+		db := src.owner.db
+		err := c.condition(ctx, db, j.name, "where:", j.plan.Where)
+		if err == nil && j.exempts() {
+			err = c.condition(ctx, db, j.name, "when: of rename:", j.plan.Rename.When)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if len(c.report.Problems) > 0 {

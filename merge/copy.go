@@ -357,14 +357,10 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 	if err != nil {
 		return err
 	}
-	return keepRows(ctx, c.ws.target, tableQuarantine,
-		[]any{c.src.job.name, c.src.owner.Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)})
-}
-
-// reasonOf returns the text of an error, cut to what the table can hold.
-func reasonOf(err error) string {
-	text := []rune(strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?"))
-	return string(text[:min(len(text), 2000)])
+	// The table has room for the beginning of the reason.
+	words := []rune(strings.ToValidUTF8(strings.ReplaceAll(reason.Error(), "\x00", ""), "?"))
+	return keepRows(ctx, c.ws.target, tableQuarantine, []any{c.src.job.name, c.src.owner.Number,
+		sqldb.RowKey(r.key), string(words[:min(len(words), 2000)]), string(text)})
 }
 
 // direct copies chunk by chunk from database to database. The program only asks where a chunk ends. copyRows
@@ -517,16 +513,13 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 // written as NULL, now that all rows exist.
 func (r *runner) fill(ctx context.Context) error {
 	p := r.ws.newProgress("fill", 0)
-	for _, j := range r.ws.order {
-		late := r.ws.late(j)
-		for _, src := range j.present() {
-			e := r.entries[stepFill][src.share()]
-			if e == nil || e.done {
-				continue
-			}
-			if err := r.fillFrom(ctx, src, late, e, p); err != nil {
-				return fmt.Errorf("%s: table %s: references: %w", src.owner.Name, j.name, err)
-			}
+	for j, src := range r.ws.sources() {
+		e := r.entries[stepFill][src.share()]
+		if e == nil || e.done {
+			continue
+		}
+		if err := r.fillFrom(ctx, src, r.ws.late(j), e, p); err != nil {
+			return fmt.Errorf("%s: table %s: references: %w", src.owner.Name, j.name, err)
 		}
 	}
 	p.report()

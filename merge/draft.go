@@ -58,6 +58,10 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		return nil, nil, err
 	}
 	for name, p := range drafted.Tables {
+		kept := p.Policy == Copy || p.Policy == Rename || p.Policy == Sum
+		if t := ws.target.Tables[name]; t != nil && kept {
+			drafted.Conserve = append(drafted.Conserve, sums(name, t, plan.Conserve)...)
+		}
 		if d.known[name] != nil {
 			continue
 		}
@@ -70,12 +74,6 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		})
 	}
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
-	for name, p := range drafted.Tables {
-		kept := p.Policy == Copy || p.Policy == Rename || p.Policy == Sum
-		if t := ws.target.Tables[name]; t != nil && kept {
-			drafted.Conserve = append(drafted.Conserve, sums(name, t, plan.Conserve)...)
-		}
-	}
 	slices.SortFunc(drafted.Conserve, func(a, b ConservedSum) int { return strings.Compare(a.Name, b.Name) })
 	return &drafted, lock, drafted.Validate()
 }
@@ -748,8 +746,6 @@ type sieve []uint64
 // others for known.
 const sieveBits = 1 << 26
 
-func newSieve() sieve { return make(sieve, sieveBits/64) }
-
 // knew reports whether a text was here, and remembers it.
 func (s sieve) knew(text string) bool {
 	hash := fnv.New64a()
@@ -772,7 +768,7 @@ func (d *drafter) reading(server int, table, column string) (text, where string)
 
 // shared reports whether two servers have an equal name.
 func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
-	seen := newSieve()
+	seen := make(sieve, sieveBits/64)
 	for i, s := range d.ws.servers {
 		if n.counts[i] == 0 {
 			continue

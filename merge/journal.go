@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -164,16 +162,6 @@ func (jr *journal) setState(ctx context.Context, state string) error {
 		Bind(state)
 	_, err := jr.target.Run(ctx, q)
 	return err
-}
-
-// makeTables makes the tables of the merge.
-func (jr *journal) makeTables(ctx context.Context) error {
-	for _, table := range slices.Sorted(maps.Keys(ownTables())) {
-		if err := jr.target.Exec(ctx, ddl(jr.target.Kind, table, false)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // entry is a row of the journal: the progress of one step for one table of one server.

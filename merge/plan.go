@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -516,32 +517,25 @@ func wrapped(text string) string {
 	return out.String()
 }
 
-// breakAt returns where a line can be broken behind a comma within brackets: at the last place before so many
-// bytes, or else at the first one. It is 0 if there is none.
+// breakAt returns where a line can be broken behind a comma that is in brackets and in no quoted text: at the
+// last place before so many bytes, or else at the first one. It is 0 if there is none.
 func breakAt(line string, longest int, within bool) (index int) {
-	quote := byte(0)
-	for i := 2; i < len(line); i++ {
-		before, c, open := line[i-2:i], line[i], quote != 0
-		behind := within && !open && before == ", "
-		switch {
-		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(line[i:], "''"):
-			i++
-		case open && c == quote:
-			quote = 0
-		case open:
-		case behind && index > 0 && i > longest:
-			return index
-		case behind && strings.TrimSpace(line[:i]) != "":
-			index = i
+	from := 0
+	if !within {
+		if from = strings.IndexAny(line, "[{"); from < 0 {
+			return 0
 		}
-		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) ||
-			strings.ContainsAny(before[1:], "[{")
-		if begins && !open {
-			within = within || c == '[' || c == '{'
-			if c == '"' || c == '\'' {
-				quote = c
-			}
+	}
+	pieces := regexp.MustCompile(`(?:[\[{]|[,:?-] )(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*')|,`)
+	for _, piece := range pieces.FindAllStringIndex(line, -1) {
+		at := piece[0] + 2
+		if line[piece[0]] != ',' || piece[0] < from || at > len(line) || line[at-1] != ' ' {
+			continue
 		}
+		if index > 0 && at > longest {
+			break
+		}
+		index = at
 	}
 	return index
 }

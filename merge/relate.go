@@ -137,10 +137,8 @@ func (ws *workspace) relate() {
 	}
 	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			src.prepared(ws)
-		}
+	for _, src := range ws.sources() {
+		src.prepared(ws)
 	}
 }
 

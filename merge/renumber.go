@@ -219,17 +219,15 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, j := range o.ws.order {
-		for _, src := range j.present() { // the sources are what they were, so this has not changed either
-			if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
-				continue
-			}
-			span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
-			if err != nil {
-				return false, err
-			}
-			zeros[src.share()] = span.least == 0
+	for j, src := range o.ws.sources() { // they are what they were, so this has not changed either
+		if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
+			continue
 		}
+		span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
+		if err != nil {
+			return false, err
+		}
+		zeros[src.share()] = span.least == 0
 	}
 	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -169,8 +170,20 @@ type collapser struct {
 
 // collapse merges rows with an equal key into one.
 func (c *collapser) collapse(ctx context.Context) error {
+	p := c.job.plan
 	c.key = c.job.collapseKey()
-	c.compared()
+	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
+	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
+	for _, ref := range c.job.refs {
+		if ref.Parent == c.job.name { // what it leads to is known when all have become one
+			said = append(said, ref.Columns...)
+		}
+	}
+	for i, column := range c.stage.columns {
+		if !slices.Contains(said, column.Name) {
+			c.rest = append(c.rest, i)
+		}
+	}
 	var preference []string
 	if column := c.job.plan.By; column != "" {
 		q := c.ws.target.Kind.Quote(column)
@@ -221,41 +234,19 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	return c.stage.remove(ctx, gone)
 }
 
-// compared finds the columns in which rows of a group are compared.
-func (c *collapser) compared() {
-	p := c.job.plan
-	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
-	for _, ref := range c.job.refs {
-		if ref.Parent == c.job.name { // what it leads to is known when all have become one
-			said = append(said, ref.Columns...)
-		}
-	}
-	for i, column := range c.stage.columns {
-		if !slices.Contains(said, column.Name) {
-			c.rest = append(c.rest, i)
-		}
-	}
-	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
-}
-
 // differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
 func (c *collapser) differs(g stagedRow) int64 {
 	for _, i := range c.rest {
 		a, b, column := g.values[i], c.keeper.values[i], c.stage.columns[i]
 		same := sqldb.Same(a, b, column, c.exact)
-		if c.exact || column.Family == sqldb.FamilyOther {
-			same = sameStored(a, b)
+		if c.exact || column.Family == sqldb.FamilyOther { // of one type and one text
+			same = fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 		}
 		if !same {
 			return 1
 		}
 	}
 	return 0
-}
-
-// sameStored reports whether two values are of one type and one text.
-func sameStored(a, b any) bool {
-	return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 }
 
 // add adds a row to the totals of the current group.
@@ -591,7 +582,7 @@ func numberOf(name string) int64 {
 // newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
 // name is cut between two characters, and does not end with a blank afterwards.
 func newName(format, old string, server, attempt int64, limit int) (string, bool) {
-	format = formatOf(format, server)
+	format = strings.ReplaceAll(cmp.Or(format, "{name}.s{server}"), "{server}", strconv.FormatInt(server, 10))
 	if attempt > 1 {
 		format += "-" + strconv.FormatInt(attempt, 10)
 	}
@@ -604,14 +595,6 @@ func newName(format, old string, server, attempt int64, limit int) (string, bool
 		name = cut(name, room)
 	}
 	return strings.Replace(format, "{name}", name, 1), name != ""
-}
-
-// formatOf returns the format of the new names of one server.
-func formatOf(format string, server int64) string {
-	if format == "" {
-		format = "{name}.s{server}"
-	}
-	return strings.ReplaceAll(format, "{server}", strconv.FormatInt(server, 10))
 }
 
 // cut shortens a text to at most the given number of runes. It does not separate a letter from the marks that

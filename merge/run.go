@@ -137,19 +137,18 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 	if err != nil {
 		return err
 	}
-	if err := r.ws.journal.makeTables(ctx); err != nil {
-		return err
+	for table := range sorted(ownTables()) {
+		if err := r.ws.target.Exec(ctx, ddl(r.ws.target.Kind, table, false)); err != nil {
+			return err
+		}
 	}
 	var steps, servers [][]any
-	for _, j := range r.ws.order {
-		for _, src := range j.present() { // the check has compared the fingerprints at its end
-			s := src.owner
-			fingerprint := fingerprints[tableServer{j.name, s.Number}].text
-			entry := []any{j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint,
-				int64(0), int64(0), int64(0)}
-			if steps = append(steps, append([]any{stepCopy}, entry...)); len(r.ws.late(j)) > 0 {
-				steps = append(steps, append([]any{stepFill}, entry...))
-			}
+	for j, src := range r.ws.sources() { // the check has compared the fingerprints at its end
+		s := src.owner
+		entry := []any{j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name],
+			fingerprints[src.share()].text, int64(0), int64(0), int64(0)}
+		if steps = append(steps, append([]any{stepCopy}, entry...)); len(r.ws.late(j)) > 0 {
+			steps = append(steps, append([]any{stepFill}, entry...))
 		}
 	}
 	for _, s := range r.ws.mergedServers() {
@@ -222,18 +221,14 @@ func (r *runner) unchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, j := range r.ws.order {
-		for _, src := range j.present() {
-			s := src.owner
-			share := tableServer{j.name, s.Number}
-			e := r.entries[stepCopy][share]
-			if e == nil {
-				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
-			}
-			if now[share].text != e.fingerprint {
-				return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
-					"and begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now[share].text)
-			}
+	for j, src := range r.ws.sources() {
+		e, text := r.entries[stepCopy][src.share()], now[src.share()].text
+		if e == nil {
+			return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, src.owner.Name, j.name)
+		}
+		if text != e.fingerprint {
+			return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
+				"and begin anew", ErrSourceChanged, src.owner.Name, j.name, e.fingerprint, text)
 		}
 	}
 	return nil
@@ -311,12 +306,10 @@ func (r *runner) summary() {
 	if len(r.report.Tables) > 0 {
 		return
 	}
-	for _, j := range r.ws.order {
-		for _, src := range j.present() {
-			s := src.owner
-			if e := r.entries[stepCopy][tableServer{j.name, s.Number}]; e != nil {
-				r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name, Server: s.Name, Rows: e.written})
-			}
+	for j, src := range r.ws.sources() {
+		if e := r.entries[stepCopy][src.share()]; e != nil {
+			r.report.Tables = append(r.report.Tables,
+				CopyReport{Table: j.name, Server: src.owner.Name, Rows: e.written})
 		}
 	}
 }

@@ -284,12 +284,6 @@ func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
 }
 
-// meeting counts the rows that meet the condition of the plan, orphans included.
-func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
-		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
-}
-
 // counted returns the range of the keys in a column that were counted, and whether there are keys that a
 // generator made.
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {

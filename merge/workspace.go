@@ -217,14 +217,24 @@ func (ws *workspace) failpoint(point string) {
 	}
 }
 
+// sources returns every source table and where it goes, parents first.
+func (ws *workspace) sources() iter.Seq2[*tableJob, *sourceTable] {
+	return func(yield func(*tableJob, *sourceTable) bool) {
+		for _, j := range ws.order {
+			for _, src := range j.present() {
+				if !yield(j, src) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // eachSource calls fn for every source table, parents first.
 func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			s := src.owner
-			if err := fn(j, src, s); err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, j.name, err)
-			}
+	for j, src := range ws.sources() {
+		if err := fn(j, src, src.owner); err != nil {
+			return fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, err)
 		}
 	}
 	return nil
