@@ -54,7 +54,8 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 // look looks at everything, the plan and the catalogs first.
 func (c *checker) look(ctx context.Context) error {
 	for _, j := range c.ws.order {
-		c.report.table(j.name, j.plan.Policy)
+		c.report.Tables = append(c.report.Tables, TableReport{Name: j.name, Policy: j.plan.Policy,
+			Rows: map[string]int64{}, Left: map[string]int64{}})
 	}
 	for _, p := range c.ws.problems { // a table that no database has is reported below
 		c.report.problemIf(p.Code != CodeMissingTable || c.ws.known(p.Table), p)
@@ -160,7 +161,7 @@ func (c *checker) conflicts(ctx context.Context) error {
 		if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
 			return err
 		}
-		if c.report.table(j.name, j.plan.Policy).Dropped > 0 {
+		if c.report.table(j.name).Dropped > 0 {
 			c.collapsedParent(j)
 		}
 		if err := c.decisions.count(ctx); err != nil {

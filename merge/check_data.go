@@ -15,9 +15,9 @@ import (
 type dataCheck struct {
 	ws           *workspace
 	report       *CheckReport
-	fingerprints map[tableServer]tableMark // as they were when the check began
-	total        int64                     // how many rows will be copied
-	missing      givenUp                   // what the target will not get
+	fingerprints map[tableServer]string // as they were when the check began
+	total        int64                  // how many rows will be copied
+	missing      givenUp                // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -45,14 +45,17 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		sel := newSelection(c.ws, src.server)
-		all := c.fingerprints[tableServer{j.name, s.Number}].rows
+		all, err := rowsIn(c.fingerprints[src.share()])
+		if err != nil {
+			return err
+		}
 		kept := all
 		if sel.kept(j, "s") != "" {
 			if kept, err = sel.count(ctx, src); err != nil {
 				return err
 			}
 		}
-		t := c.report.table(j.name, j.plan.Policy)
+		t := c.report.table(j.name)
 		t.Rows[s.Name] = kept
 		if all > kept {
 			t.Left[s.Name] = all - kept
@@ -67,7 +70,7 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 					return err
 				}
 			}
-			c.missing.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
+			c.missing.add(src.share(), GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
 		return nil
@@ -87,14 +90,12 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.ws.eachSource(func(j *tableJob, _ *sourceTable, s *server) error {
-		share := tableServer{j.name, s.Number}
-		before := c.fingerprints[share]
-		c.report.problemIf(now[share] != before, Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
-			Message: fmt.Sprintf("it had %s and now has %s", before.text, now[share].text),
-			Remedy:  "stop the game server first"})
-		return nil
-	})
+	for j, src := range c.ws.sources() {
+		before, after := c.fingerprints[src.share()], now[src.share()]
+		c.report.problemIf(before != after, Problem{Code: CodeNotQuiet, Server: src.owner.Name, Table: j.name,
+			Message: "it had " + before + " and now has " + after, Remedy: "stop the game server first"})
+	}
+	return nil
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
@@ -339,7 +340,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 	var largest *sourceTable
 	maxRows := int64(0)
 	for j, src := range c.ws.sources() {
-		if n := c.report.table(j.name, j.plan.Policy).Rows[src.owner.Name]; n > maxRows {
+		if n := c.report.table(j.name).Rows[src.owner.Name]; n > maxRows {
 			maxRows, largest = n, src
 		}
 	}
@@ -458,8 +459,8 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	}
 	for _, name := range k.Columns() {
 		for _, ref := range j.refs {
-			if slices.Contains(ref.Columns, name) && c.report.table(ref.Parent,
-				c.ws.policy(ref.Parent)).Dropped > 0 {
+			follows := slices.Contains(ref.Columns, name) && c.ws.copied(ref.Parent)
+			if follows && c.report.table(ref.Parent).Dropped > 0 {
 				return false, nil // two references may be changed to one row
 			}
 		}
@@ -539,9 +540,15 @@ func (c *insideCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		var links []*insideLink
 		for _, l := range src.links {
-			if l.inside() {
-				links = append(links, &insideLink{sourceLink: l})
+			if !l.inside() {
+				continue
 			}
+			column := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
+			if l.bits.used() {
+				column += " bits " + l.bits.String()
+			}
+			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
+			links = append(links, &insideLink{l, p, p})
 		}
 		if len(links) == 0 {
 			return nil
@@ -559,8 +566,9 @@ func (c *insideCheck) check(ctx context.Context) error {
 			}
 		}
 		for _, l := range links {
-			l.tell(c.report, s, j)
-			c.broken = c.broken || l.broken > 0
+			c.report.problemIf(l.broken.Count > 0, l.broken)
+			c.report.problemIf(l.lost.Count > 0, l.lost)
+			c.broken = c.broken || l.broken.Count > 0
 		}
 		return nil
 	})
@@ -569,9 +577,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 // insideLink is a reference inside of a column, and what is wrong with its rows.
 type insideLink struct {
 	sourceLink
-	broken, lost        int64  // rows that cannot be read, and rows with a key that leads nowhere
-	brokenRow, lostKey  string // examples
-	brokenBy, lostInRow string
+	broken, lost Problem // of rows that cannot be read, and of those with a key that leads nowhere
 }
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
@@ -587,8 +593,9 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 		}
 		keys, err := l.keys(values)
 		if err != nil {
-			if l.broken++; l.broken == 1 {
-				l.brokenRow, l.brokenBy = sqldb.KeyText(r.key), err.Error()
+			if l.broken.Count++; l.broken.Count == 1 {
+				l.broken.Code, l.broken.Message = CodeRefused, fmt.Sprintf(
+					"the references cannot be read, such as in row %s: %v", sqldb.KeyText(r.key), err)
 			}
 			continue
 		}
@@ -608,8 +615,10 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
-			if l.lost++; l.lost == 1 {
-				l.lostKey, l.lostInRow = sqldb.Shorten(sqldb.Text(v)), sqldb.KeyText(rows[i].key)
+			if l.lost.Count++; l.lost.Count == 1 {
+				l.lost.Code, l.lost.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does "+
+					"not exist or is not copied, such as %s in row %s", l.parent, sqldb.Shorten(sqldb.Text(v)),
+					sqldb.KeyText(rows[i].key))
 			}
 			break
 		}
@@ -662,21 +671,6 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 		}
 	}
 	return there, nil
-}
-
-// tell adds what was found to the report.
-func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
-	place := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
-	if l.bits.used() {
-		place += " bits " + l.bits.String()
-	}
-	report.problemIf(l.broken > 0, Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place,
-		Count: l.broken, Remedy: remedyOfInside,
-		Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy)})
-	report.problemIf(l.lost > 0, Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place,
-		Count: l.lost, Remedy: remedyOfInside,
-		Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, such as "+
-			"%s in row %s", l.parent, l.lostKey, l.lostInRow)})
 }
 
 // disputed counts the rows in which two references hold that would change the same key in two ways.

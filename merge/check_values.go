@@ -43,7 +43,7 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 		need, err := c.needed(ctx, src, decided)
 		if need {
 			trials = append(trials, src)
-			total += c.report.table(j.name, j.plan.Policy).Rows[s.Name]
+			total += c.report.table(j.name).Rows[s.Name]
 		}
 		return err
 	})
@@ -53,8 +53,7 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
 	for _, src := range trials {
-		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided,
-			findings: map[string]*finding{}, progress: p}
+		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided, progress: p}
 		if err := r.run(ctx); err != nil {
 			return fmt.Errorf("%s: table %s: %w", r.server, src.job.name, err)
 		}
@@ -146,8 +145,7 @@ type rehearsal struct {
 	server   string
 	decided  bool
 	compared []int // the positions of the columns that are read back
-	findings map[string]*finding
-	order    []string
+	findings []finding
 	named    int64 // rows that the target refused
 	guilty   int   // the column in which it refused the last one
 	progress *progress
@@ -158,11 +156,8 @@ const remedyOfValue = "correct it on its server, give the column a value by set:
 
 // finding is what is wrong with a column.
 type finding struct {
-	code    Code
-	column  string
-	message string
-	count   int64
-	aside   bool // the run puts such rows into the quarantine
+	Problem
+	aside bool // the run puts such rows into the quarantine
 }
 
 func (r *rehearsal) run(ctx context.Context) error {
@@ -339,42 +334,38 @@ func (r *rehearsal) find(code Code, index int, aside bool, message string) {
 	if index >= 0 {
 		column = r.src.pairs[index].target.Name
 	}
-	id := string(code) + " " + column
-	f := r.findings[id]
-	if f == nil {
-		f = &finding{code: code, column: column, message: message, aside: aside}
-		r.findings[id] = f
-		r.order = append(r.order, id)
+	known := slices.IndexFunc(r.findings, func(f finding) bool { return f.Code == code && f.Column == column })
+	if known < 0 {
+		known, r.findings = len(r.findings), append(r.findings, finding{Problem{Code: code, Server: r.server,
+			Table: r.src.job.name, Column: column, Message: message, Remedy: remedyOfValue}, aside})
 	}
-	f.count++
+	r.findings[known].Count++
 }
 
 // tell adds the findings to the report.
 func (r *rehearsal) tell() {
 	j := r.src.job
 	keys := sqldb.ColumnNames(stagedColumns(j, j.target.Keys()))
-	for _, id := range r.order {
-		f := r.findings[id]
-		p := Problem{Code: f.code, Server: r.server, Table: j.name, Column: f.column, Count: f.count,
-			Message: f.message, Remedy: remedyOfValue}
-		if f.code == CodeRefused && r.named >= maxRefused {
+	for _, f := range r.findings {
+		p := f.Problem
+		if p.Code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
 		}
 		switch {
-		case f.code == CodeColumnType:
+		case p.Code == CodeColumnType:
 			p.Remedy += "; convert: allows to cut a fraction of a second"
-		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, f.column):
+		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, p.Column):
 			p.Remedy = "the run puts such rows into the quarantine"
 			if !reported(r.report.Warnings, p) {
 				r.report.warn(p)
 			}
 			if !r.decided { // afterwards, the rows that change are tried again
-				r.missing.add(r.src.share(), GivenUp{Quarantined: f.count})
+				r.missing.add(r.src.share(), GivenUp{Quarantined: p.Count})
 			}
 			continue
-		case f.aside && f.column != "" && !slices.Contains(keys, f.column):
+		case f.aside && p.Column != "" && !slices.Contains(keys, p.Column):
 			p.Remedy += "; bad_rows: quarantine puts such rows aside"
-		case f.aside && f.column == "":
+		case f.aside && p.Column == "":
 			p.Remedy = "correct it on its server, leave it out by where:, or change the table of the target; " +
 				"bad_rows: quarantine puts such rows aside"
 		}

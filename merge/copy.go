@@ -200,20 +200,20 @@ type addition struct {
 	least  int64 // the least key that moves
 }
 
-// sql returns SQL for what becomes of the value of an expression.
-func (s addition) sql(expression string, below int64) string {
-	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
-	if s.when != "" {
-		condition = "(" + s.when + ") AND " + condition
-	}
-	return fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
-}
-
 // selected returns what another database of the same kind selects for the pairs of the source table.
-func (c *copier) selected(s selection, empty ...string) []string {
-	list := s.expressions(c.src, true, empty...)
+func (c *copier) selected(s selection) []string {
+	list := s.expressions(c.src, true)
 	for _, shift := range c.shifts {
-		list[shift.index] = shift.sql(list[shift.index], c.ws.layout.least)
+		old := list[shift.index]
+		condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", old, shift.least, c.ws.layout.least)
+		if shift.when != "" {
+			condition = "(" + shift.when + ") AND " + condition
+		}
+		list[shift.index] = fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, old,
+			shift.offset)
+	}
+	for _, index := range c.late {
+		list[index] = "NULL"
 	}
 	return list
 }
@@ -459,11 +459,7 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := newSelection(c.ws, c.src.server)
-	empty := make([]string, 0, len(c.late))
-	for _, index := range c.late {
-		empty = append(empty, c.src.pairs[index].target.Name)
-	}
-	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "),
+	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s), ", "),
 		s.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So

@@ -174,14 +174,6 @@ type entry struct {
 	done          bool
 }
 
-// all returns how many rows the table had when the merge was decided, by its fingerprint.
-func (e *entry) all() (n int64, err error) {
-	if _, err = fmt.Sscanf(e.fingerprint, "%d rows", &n); err != nil {
-		return 0, fmt.Errorf("the journal cannot be read: %w", err)
-	}
-	return n, nil
-}
-
 // entries reads the journal.
 func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*entry, error) {
 	all := map[string]map[tableServer]*entry{stepCopy: {}, stepFill: {}}

@@ -24,8 +24,8 @@ type keyOffsets struct {
 	faults   []Problem             // why there are no new keys for a table
 }
 
-// keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted.
-// Without any, greatest is -1.
+// keySpan is a range of numbers, such as that of the keys that a server has counted in a table, also of rows
+// that are deleted. Without any, greatest is -1.
 type keySpan struct{ least, greatest int64 }
 
 // width is how many numbers the range has.
@@ -462,11 +462,11 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		columns = append(columns, g.holders(t)...)
 	}
 	slices.SortFunc(columns, func(a, b holding) int { return strings.Compare(a.String(), b.String()) })
-	free := numberRanges{{above + 1, narrowest.bound}}.atLeast(need)
+	free := ranges{{above + 1, narrowest.bound}}.atLeast(need)
 	for _, t := range tables {
 		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
 			if s.greatest >= 0 {
-				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1,
+				free = intersect(free, ranges{{1, s.least - 1}, {s.greatest + 1,
 					narrowest.bound}}).atLeast(need)
 			}
 		}
@@ -476,11 +476,11 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 			if len(free) == 0 {
 				break
 			}
-			ranges, err := freeOf(ctx, d, c, need, narrowest.bound)
+			without, err := freeOf(ctx, d, c, need, narrowest.bound)
 			if err != nil {
 				return nil, err
 			}
-			free = intersect(free, ranges).atLeast(need)
+			free = intersect(free, without).atLeast(need)
 		}
 	}
 	if len(free) == 0 {
@@ -493,8 +493,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		}
 		return nil, nil
 	}
-	gap.From, gap.To = free[0].first, free[0].first+need-1
-	gap.Room = free[0].last - gap.To
+	gap.From, gap.To = free[0].least, free[0].least+need-1
+	gap.Room = free[0].greatest - gap.To
 	for _, t := range tables {
 		t.gap, t.why = gap, ""
 	}
@@ -523,24 +523,21 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 	return all
 }
 
-// numberRange is a range of numbers, with both ends.
-type numberRange struct{ first, last int64 }
-
-// numberRanges are ranges in increasing order.
-type numberRanges []numberRange
+// ranges are ranges of numbers in increasing order.
+type ranges []keySpan
 
 // atLeast leaves out ranges of fewer numbers.
-func (all numberRanges) atLeast(need int64) numberRanges {
-	return slices.DeleteFunc(all, func(r numberRange) bool { return r.last-r.first+1 < max(need, 1) })
+func (all ranges) atLeast(need int64) ranges {
+	return slices.DeleteFunc(all, func(r keySpan) bool { return r.greatest-r.least+1 < max(need, 1) })
 }
 
 // intersect returns what lies in ranges of both lists.
-func intersect(a, b numberRanges) (both numberRanges) {
+func intersect(a, b ranges) (both ranges) {
 	for len(a) > 0 && len(b) > 0 {
-		if r := (numberRange{max(a[0].first, b[0].first), min(a[0].last, b[0].last)}); r.first <= r.last {
+		if r := (keySpan{max(a[0].least, b[0].least), min(a[0].greatest, b[0].greatest)}); r.least <= r.greatest {
 			both = append(both, r)
 		}
-		if a[0].last < b[0].last {
+		if a[0].greatest < b[0].greatest {
 			a = a[1:]
 		} else {
 			b = b[1:]
@@ -555,9 +552,9 @@ const mostGaps = 10_000
 
 // freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
 // no value.
-func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free numberRanges,
+func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free ranges,
 	err error) {
-	whole := numberRanges{{1, bound}}
+	whole := ranges{{1, bound}}
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
@@ -581,18 +578,13 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 	if err != nil {
 		return nil, err
 	}
-	for _, pair := range append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], ""})...) {
-		r := numberRange{last: bound}
-		if r.first, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
+	rows = append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], fmt.Sprint(bound + 1)})...)
+	for _, pair := range rows {
+		values, err := numbers(pair[0], pair[1])
+		if err != nil {
 			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
 		}
-		if pair[1] != "" {
-			if r.last, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
-				return nil, nil
-			}
-			r.last--
-		}
-		if r.first++; r.first <= r.last {
+		if r := (keySpan{values[0] + 1, values[1] - 1}); r.least <= r.greatest {
 			free = append(free, r)
 		}
 	}
@@ -602,7 +594,7 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 // spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
 // decimal, of a text, of a list or of a document.
 func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
-	free numberRanges) (numberRanges, error) {
+	free ranges) (ranges, error) {
 	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
 	err := d.Each(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])
@@ -620,13 +612,13 @@ func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, ne
 }
 
 // without takes a number out, and ranges of fewer numbers than needed that this leaves.
-func (all numberRanges) without(n, need int64) numberRanges {
-	i := sort.Search(len(all), func(i int) bool { return all[i].last >= n })
-	if i == len(all) || all[i].first > n {
+func (all ranges) without(n, need int64) ranges {
+	i := sort.Search(len(all), func(i int) bool { return all[i].greatest >= n })
+	if i == len(all) || all[i].least > n {
 		return all
 	}
 	r := all[i]
-	both := numberRanges{{r.first, n - 1}, {n + 1, r.last}}.atLeast(need)
+	both := ranges{{r.least, n - 1}, {n + 1, r.greatest}}.atLeast(need)
 	all = slices.Replace(all, i, i+1, both...)
 	return all[:min(len(all), mostGaps)]
 }
@@ -687,7 +679,7 @@ func outline(ctx context.Context, ws *workspace) (*Lock, error) {
 			if l.Tables[name].Rows == nil {
 				l.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
 			}
-			l.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}].text
+			l.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}]
 			for _, c := range t.Columns {
 				known := l.Tables[name].Columns[c.Name]
 				known.Verdict = census.None.String()

@@ -173,16 +173,9 @@ type CheckReport struct {
 	Took     time.Duration `json:"took_ns"`
 }
 
-// table finds the report of a table, or makes it.
-func (r *CheckReport) table(name string, policy Policy) *TableReport {
-	for i := range r.Tables {
-		if r.Tables[i].Name == name {
-			return &r.Tables[i]
-		}
-	}
-	r.Tables = append(r.Tables, TableReport{Name: name, Policy: policy,
-		Rows: map[string]int64{}, Left: map[string]int64{}})
-	return &r.Tables[len(r.Tables)-1]
+// table returns the report of a table that is copied.
+func (r *CheckReport) table(name string) *TableReport {
+	return &r.Tables[slices.IndexFunc(r.Tables, func(t TableReport) bool { return t.Name == name })]
 }
 
 func (r *CheckReport) problem(p Problem) { r.Problems = append(r.Problems, p) }

@@ -40,7 +40,7 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 		return nil, err
 	}
 	return &resolver{
-		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
+		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name),
 		keys: keys, noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
 		drops: d.writer(tableDrops), values: d.writer(tableValues),
 	}, nil

@@ -132,7 +132,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
 // the decisions and the sources must not change.
 func (r *runner) decide(ctx context.Context, check *CheckReport,
-	fingerprints map[tableServer]tableMark) error {
+	fingerprints map[tableServer]string) error {
 	things, err := r.things(ctx)
 	if err != nil {
 		return err
@@ -145,8 +145,8 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 	var steps, servers [][]any
 	for j, src := range r.ws.sources() { // the check has compared the fingerprints at its end
 		s := src.owner
-		entry := []any{j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name],
-			fingerprints[src.share()].text, int64(0), int64(0), int64(0)}
+		entry := []any{j.name, s.Number, check.table(j.name).Rows[s.Name],
+			fingerprints[src.share()], int64(0), int64(0), int64(0)}
 		if steps = append(steps, append([]any{stepCopy}, entry...)); len(r.ws.late(j)) > 0 {
 			steps = append(steps, append([]any{stepFill}, entry...))
 		}
@@ -222,7 +222,7 @@ func (r *runner) unchanged(ctx context.Context) error {
 		return err
 	}
 	for j, src := range r.ws.sources() {
-		e, text := r.entries[stepCopy][src.share()], now[src.share()].text
+		e, text := r.entries[stepCopy][src.share()], now[src.share()]
 		if e == nil {
 			return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, src.owner.Name, j.name)
 		}
@@ -341,7 +341,7 @@ func (r *runner) balance(ctx context.Context) error {
 			if e == nil {
 				continue
 			}
-			all, err := e.all()
+			all, err := rowsIn(e.fingerprint)
 			if err != nil {
 				return err
 			}

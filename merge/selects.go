@@ -165,17 +165,13 @@ func (s selection) comparable(a, b string, own, target *sqldb.Column, computed b
 }
 
 // expressions returns what to select for the pairs of a source table. If plain, another database of the
-// same kind reads it, and otherwise this program. The columns named in empty become NULL.
-func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []string {
+// same kind reads it, and otherwise this program.
+func (s selection) expressions(src *sourceTable, plain bool) []string {
 	list := make([]string, len(src.pairs))
 	for i, p := range src.pairs {
 		list[i] = p.source.ReadExpression(s.kind)
 		if plain {
 			list[i] = "s." + s.kind.Quote(p.source.Name)
-		}
-		if slices.Contains(empty, p.target.Name) {
-			list[i] = "NULL"
-			continue
 		}
 		if expression, ok := src.job.plan.Set[p.target.Name]; ok {
 			list[i] = s.shown(p.target, s.set(expression))
@@ -298,40 +294,36 @@ func (s selection) counted(ctx context.Context, table, column string) (span keyS
 	return span, len(rows) > 0, err
 }
 
-// tableMark describes what must not change in a table during a merge.
-type tableMark struct {
-	rows int64
-	text string // with the number of rows, and the first and the last position
-}
-
-// fingerprints describes those tables that are asked for. All servers look at the same time.
+// fingerprints describes what must not change in those tables that are asked for during a merge. All servers
+// look at the same time.
 func fingerprints(ctx context.Context, ws *workspace,
-	asked func(table string) bool) (map[tableServer]tableMark, error) {
-	each := make([]map[tableServer]tableMark, len(ws.servers))
+	asked func(table string) bool) (map[tableServer]string, error) {
+	each := make([]map[tableServer]string, len(ws.servers))
 	err := atOnce(len(each), func(i int) error {
-		each[i] = map[tableServer]tableMark{}
+		each[i] = map[tableServer]string{}
 		s := ws.servers[i]
 		for name, t := range sorted(s.db.Tables) {
 			if !asked(name) {
 				continue
 			}
-			f, err := newSelection(ws, i).fingerprint(ctx, t)
+			text, err := newSelection(ws, i).fingerprint(ctx, t)
 			if err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
-			each[i][tableServer{name, s.Number}] = f
+			each[i][tableServer{name, s.Number}] = text
 		}
 		return nil
 	})
-	all := map[tableServer]tableMark{}
+	all := map[tableServer]string{}
 	for _, some := range each {
 		maps.Copy(all, some)
 	}
 	return all, err
 }
 
-// fingerprint describes a table. VACUUM of SQLite gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, error) {
+// fingerprint describes a table by the number of rows, and the first and the last position. VACUUM of SQLite
+// gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
 	db := s.ws.servers[s.server].db
 	terms := t.Order(db.Kind)
 	clause := " FROM " + s.table(t.Name) + " AS s"
@@ -350,12 +342,11 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, 
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
 	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
-		return tableMark{}, err
+		return "", err
 	}
-	n, err := strconv.ParseInt(rows[0][0], 10, 64)
-	text := fmt.Sprintf("%d rows", n)
-	if len(terms) == 0 || n == 0 {
-		return tableMark{n, text}, err
+	text = rows[0][0] + " rows"
+	if len(terms) == 0 || rows[0][0] == "0" {
+		return text, nil
 	}
 	for i, what := range ends {
 		index := 1 + i*len(terms)
@@ -366,7 +357,15 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, 
 		}
 		text += ", " + what + " key " + key
 	}
-	return tableMark{n, text}, nil
+	return text, nil
+}
+
+// rowsIn returns how many rows a table had, by its fingerprint.
+func rowsIn(fingerprint string) (n int64, err error) {
+	if _, err = fmt.Sscanf(fingerprint, "%d rows", &n); err != nil {
+		err = fmt.Errorf("the journal cannot be read: %w", err)
+	}
+	return n, err
 }
 
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
