@@ -107,10 +107,7 @@ func (c *checker) finish(began time.Time) *CheckReport {
 	r.Took = time.Since(began)
 	resolved := false
 	for _, t := range r.Tables {
-		resolved = resolved || t.Conflicts > 0
-		for _, n := range t.Left {
-			resolved = resolved || n > 0
-		}
+		resolved = resolved || t.Conflicts > 0 || len(t.Left) > 0
 		for _, n := range t.Rows {
 			r.Rows += n
 		}
@@ -265,9 +262,6 @@ func (c *checker) balance(ctx context.Context) error {
 	if len(c.report.Problems) > 0 {
 		return nil
 	}
-	if err := c.notCopied(ctx); err != nil {
-		return err
-	}
 	for share, n := range c.decisions.drops {
 		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
 	}
@@ -275,8 +269,18 @@ func (c *checker) balance(ctx context.Context) error {
 	for name, table := range sorted(c.ws.plan.Tables) {
 		var all GivenUp
 		var servers []string
-		for _, s := range c.ws.servers {
+		for i, s := range c.ws.servers {
 			one := c.missing[tableServer{name, s.Number}]
+			if s.db.Tables[name] != nil && !table.Policy.copies() {
+				n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+					newSelection(c.ws, i).table(name)))
+				if err != nil {
+					return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+				}
+				if one = (GivenUp{Skipped: n}); table.Policy == Rebuild {
+					one = GivenUp{Rebuilt: n}
+				}
+			}
 			if all.add(one); one.rows() > 0 {
 				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
 			}
@@ -289,28 +293,6 @@ func (c *checker) balance(ctx context.Context) error {
 			c.report.GivesUp[name] = all
 		}
 		c.report.problemIf(all != planned, unbalanced(name, all, planned, servers))
-	}
-	return nil
-}
-
-// notCopied counts the rows of the tables that are not copied.
-func (c *checker) notCopied(ctx context.Context) error {
-	for name, p := range c.ws.plan.Tables {
-		for i, s := range c.ws.servers {
-			if s.db.Tables[name] == nil || p.Policy.copies() {
-				continue
-			}
-			n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
-				newSelection(c.ws, i).table(name)))
-			if err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
-			}
-			if share := (tableServer{name, s.Number}); p.Policy == Rebuild {
-				c.missing.add(share, GivenUp{Rebuilt: n})
-			} else {
-				c.missing.add(share, GivenUp{Skipped: n})
-			}
-		}
 	}
 	return nil
 }

@@ -642,17 +642,14 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 			all = append(all, v)
 		}
 	}
-	ask := func(some []any) error {
+	var ask func(some []any) error
+	ask = func(some []any) error {
 		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind),
 			newSelection(ws, server).rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
-		return db.Each(ctx, q, func(values []any) error {
+		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-	}
-	var halve func(some []any) error
-	halve = func(some []any) error {
-		err := ask(some)
 		switch {
 		case err == nil || !sqldb.IsDataError(err):
 			return err
@@ -660,13 +657,13 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 			return nil // The database cannot even compare it with its keys, so it is none of them.
 		}
 		middle := len(some) / 2
-		if err := halve(some[:middle]); err != nil {
+		if err := ask(some[:middle]); err != nil {
 			return err
 		}
-		return halve(some[middle:])
+		return ask(some[middle:])
 	}
 	for some := range slices.Chunk(all, batch) {
-		if err := halve(some); err != nil {
+		if err := ask(some); err != nil {
 			return nil, err
 		}
 	}

@@ -286,39 +286,34 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	if common, err := d.common(ctx, t, p); err != nil || common {
 		return d.candidates(t, t.Keys()[0], true), err
 	}
-	switch {
-	case name >= 0 && open[0].Name != sqldb.PrimaryName:
-		p.Rename = &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
+	if name >= 0 && open[0].Name != sqldb.PrimaryName {
+		p.Policy, p.Rename = Rename, &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
 		notes = append([]string{"names are unique, and the older row keeps its own"}, notes...)
-		for _, other := range slices.Delete(slices.Clone(open), name, name+1) {
+		for _, other := range slices.Delete(open, name, name+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-	case len(open) > 0:
-		counted := p.Renumber != ""
-		p.Renumber = ""
-		p.Note = "rows of different servers may be equal in the unique key " + covered(t, open[0])
+		p.Note = strings.Join(notes, "; ")
+		return nil, nil
+	}
+	found, err := d.namesOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(open) > 0 {
+		candidates := d.candidates(t, open[0], p.Renumber != "")
+		p.Renumber, p.Note = "", "rows of different servers may be equal in the unique key "+covered(t, open[0])
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
-		found, err := d.namesOf(ctx, t)
-		candidates := d.candidates(t, open[0], counted)
 		if len(found) > 0 {
 			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
 				" and renumber: apart, if each server has counted its own rows: names there are unique on each "+
 				"server, though no index says so")
 		}
-		return candidates, err
-	default:
-		found, err := d.namesOf(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) > 0 {
-			notes = append(d.renaming(found, t.Name, p), notes...)
-		}
+		return candidates, nil
 	}
-	if p.Policy = Copy; p.Rename != nil {
-		p.Policy = Rename
+	if p.Policy = Copy; len(found) > 0 {
+		notes = append(d.renaming(found, t.Name, p), notes...)
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil

@@ -159,13 +159,8 @@ func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, som
 				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
 	}
-	for _, name := range source.Primary {
-		if index := src.index(name); index >= 0 {
-			src.key = append(src.key, index)
-		} else {
-			src.key = nil // a part of the key does not identify rows
-			break
-		}
+	if src.key = src.positions(source.Primary); slices.Contains(src.key, -1) {
+		src.key = nil // a part of the key does not identify rows
 	}
 	return src
 }

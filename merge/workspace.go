@@ -117,12 +117,7 @@ func atOnce(n int, fn func(i int) error) error {
 		all.Go(func() { faults[i] = fn(i) })
 	}
 	all.Wait()
-	for _, err := range faults {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(faults...)
 }
 
 // sorted returns the entries of a map in the order of their keys.
