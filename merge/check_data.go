@@ -374,14 +374,17 @@ func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
 // so most tables need no further comparison. The servers are asked at the same time.
 func (c *idCheck) check(ctx context.Context) error {
-	numbered := func(src *sourceTable) bool {
-		return src != nil && len(src.key) == 1 && src.pairs[src.key[0]].target.Family == sqldb.FamilyInt
+	numbered := func(src *sourceTable) string {
+		if src == nil || len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
+			return ""
+		}
+		return src.pairs[src.key[0]].target.Name
 	}
 	err := atOnce(len(c.ws.servers), func(i int) error {
 		for _, j := range c.ws.order {
-			if src := j.sources[i]; numbered(src) {
-				if _, err := c.origin(ctx, src, src.pairs[src.key[0]].target.Name); err != nil {
-					return fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, err)
+			if column := numbered(j.sources[i]); column != "" {
+				if _, err := c.origin(ctx, j.sources[i], column); err != nil {
+					return fmt.Errorf("%s: table %s: %w", c.ws.servers[i].Name, j.name, err)
 				}
 			}
 		}
@@ -391,10 +394,10 @@ func (c *idCheck) check(ctx context.Context) error {
 		return err
 	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if !numbered(src) {
+		column := numbered(src)
+		if column == "" {
 			return nil
 		}
-		column := src.pairs[src.key[0]].target.Name
 		o, err := c.origin(ctx, src, column)
 		if err != nil {
 			return err

@@ -77,10 +77,11 @@ func (c *schemaCheck) inventory() {
 				continue // nothing of it is lost
 			}
 			p := Problem{Code: CodeLeftOut, Server: d.Name, Table: o.Name,
-				Message: "a " + o.Kind + ", which a merge does not copy",
+				Message: "a " + strings.TrimSpace(o.Kind+" "+o.What) + ", which a merge does not copy",
 				Remedy:  fmt.Sprintf("list it under left_out: of the plan as {kind: %s, name: %s}", o.Kind, o.Name)}
-			if o.What != "" {
-				p.Message = "a " + o.Kind + " " + o.What + ", which a merge does not copy"
+			report := c.report.warn
+			if o.Rows {
+				report = c.report.problem
 			}
 			switch {
 			case o.Kind == "schema":
@@ -90,11 +91,7 @@ func (c *schemaCheck) inventory() {
 			default:
 				p.Remedy += ", once the migrations make it in the target"
 			}
-			if o.Rows {
-				c.report.problem(p)
-			} else {
-				c.report.warn(p)
-			}
+			report(p)
 		}
 	}
 	for _, l := range unused {

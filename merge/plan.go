@@ -453,8 +453,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	}
 	var text bytes.Buffer
 	if err == nil {
-		compact(root)
-		f.comment(root)
+		f.compact(root)
 		e := yaml.NewEncoder(&text)
 		e.SetIndent(2)
 		err = errors.Join(e.Encode(root), e.Close())
@@ -465,9 +464,10 @@ func (p *Plan) YAML() ([]byte, error) {
 	return []byte(heading + wrapped(text.String())), nil
 }
 
-// compact puts each entry of the parts of a plan on a line of its own, and lists of words on one line.
-func compact(root *yaml.Node) {
-	for _, part := range root.Content {
+// compact puts each entry of the parts of a plan on a line of its own, and lists of words on one line. Above
+// each identity it says what speaks for its columns.
+func (f *planFile) compact(root *yaml.Node) {
+	for i, part := range root.Content {
 		if len(part.Content) == 0 {
 			continue
 		}
@@ -478,20 +478,8 @@ func compact(root *yaml.Node) {
 		for _, n := range entries {
 			if n.Kind != yaml.ScalarNode {
 				n.Style |= yaml.FlowStyle
-			}
-		}
-	}
-}
-
-// comment says above each identity what speaks for its columns.
-func (f *planFile) comment(root *yaml.Node) {
-	for i, part := range root.Content {
-		if i%2 > 0 || part.Value != "identities" {
-			continue
-		}
-		for _, name := range root.Content[i+1].Content {
-			if id := f.Identities[name.Value]; id != nil {
-				name.HeadComment = id.note
+			} else if id := f.Identities[n.Value]; id != nil && root.Content[i-1].Value == "identities" {
+				n.HeadComment = id.note
 			}
 		}
 	}

@@ -53,25 +53,26 @@ func leaseTables(d *sqldb.DB) []string {
 // known about it.
 func leaseProblems(ws *workspace, report *CheckReport) {
 	target := ws.target
-	refuse := func(table, message, remedy string) {
-		report.problem(Problem{Code: CodeLeases, Server: target.Name, Table: table, Message: message,
-			Remedy: remedy})
+	refuse := func(server, table, message, remedy string) {
+		report.problem(Problem{Code: CodeLeases, Server: server, Table: table, Message: message, Remedy: remedy})
 	}
 	found, named := leaseTables(target), ws.plan.Target.LeaseTables
 	for _, name := range named {
 		if !holdsLeases(target.Tables[name]) {
-			refuse(name, "the target has no table of leases of this name", "correct lease_tables: of the target")
+			refuse(target.Name, name, "the target has no table of leases of this name",
+				"correct lease_tables: of the target")
 		}
 	}
 	if len(named) == 0 && len(found) > 1 {
-		refuse(strings.Join(found, ", "), "several tables hold leases, and it is not known which of them is for "+
-			"the node numbers of the merged servers", "name it, or all of them, under lease_tables: of the target")
+		refuse(target.Name, strings.Join(found, ", "), "several tables hold leases, and it is not known which "+
+			"of them is for the node numbers of the merged servers",
+			"name it, or all of them, under lease_tables: of the target")
 		return
 	}
 	tables := leaseTablesOfTarget(ws)
 	for _, name := range tables {
 		if p := ws.policy(name); p != Skip {
-			refuse(name, "the table holds leases, whose policy cannot be "+string(p),
+			refuse(target.Name, name, "the table holds leases, whose policy cannot be "+string(p),
 				"give it the policy skip: Run itself marks the node numbers of merged servers as retired")
 		}
 	}
@@ -84,9 +85,8 @@ func leaseProblems(ws *workspace, report *CheckReport) {
 					"number from it"})
 		}
 		if len(tables) == 1 && len(own) > 1 && !slices.Contains(own, tables[0]) {
-			report.problem(Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
-				Message: "several tables hold leases, and none has the name " + tables[0] + ", as in the target",
-				Remedy:  "rename the one that belongs to it on that server, or drop the others"})
+			refuse(s.Name, strings.Join(own, ", "), "several tables hold leases, and none has the name "+tables[0]+
+				", as in the target", "rename the one that belongs to it on that server, or drop the others")
 		}
 	}
 }

@@ -252,7 +252,8 @@ func (r *runner) copy(ctx context.Context) error {
 				continue
 			}
 			before := e.written
-			c := &copier{ws: r.ws, applier: &applier{r.decisions}, src: src, entry: e, progress: p}
+			c := &copier{ws: r.ws, applier: &applier{r.decisions}, src: src, entry: e, progress: p,
+				sel: newSelection(r.ws, src.server)}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,

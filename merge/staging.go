@@ -174,7 +174,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			return err
 		}
 		batch := make([][]any, len(rows))
-		long := map[int64]string{} // the short forms of long keys, by the number of the row
+		long := map[int64]string{} // by the number of the row, short forms of long keys, which few tables have
 		for i, r := range rows {
 			s.rows++
 			key := sqldb.KeyText(r.key)
@@ -203,24 +203,16 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner.Name,
 				s.job.name, err)
 		}
-		if err := s.shorten(ctx, long); err != nil {
-			return err
+		for n, short := range long {
+			q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
+				Add(" WHERE merge_n = ").Bind(n)
+			if _, err := s.ws.target.Run(ctx, q); err != nil {
+				return err
+			}
 		}
 		tick(int(read.read))
 		return nil
 	})
-}
-
-// shorten notes the short forms of long keys, which only a table with long texts for keys has.
-func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
-	for n, short := range keys {
-		q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
-			Add(" WHERE merge_n = ").Bind(n)
-		if _, err := s.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // group finds the rows that are equal in a key, from a rank on. Within a group, rows are in the order of
