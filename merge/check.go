@@ -179,14 +179,16 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 		return nil, nil
 	}
 	for _, k := range j.target.Keys() {
-		disjoint := false
-		if j.plan.Policy != Rename || !j.plan.Rename.changes(k) {
-			var err error
-			if disjoint, err = c.ids.disjoint(ctx, j, k); err != nil {
+		if !j.plan.Rename.changes(k) {
+			disjoint, err := c.ids.disjoint(ctx, j, k)
+			if err != nil {
 				return nil, err
 			}
+			if disjoint {
+				continue
+			}
 		}
-		if !disjoint && !j.computed(k) {
+		if !j.computed(k) {
 			keys = append(keys, k)
 		}
 	}

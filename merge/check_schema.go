@@ -372,9 +372,9 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 				p.Remedy += ", or give the column a value by set:, or a default in the target"
 			}
 			c.report.problem(p)
-			continue
+		} else {
+			c.report.warn(p)
 		}
-		c.report.warn(p)
 	}
 	for _, p := range src.pairs {
 		c.report.problemIf(!sqldb.Fits(p.source, p.target, s.db.Kind, c.ws.target.Kind) &&

@@ -311,7 +311,6 @@ func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause err
 	quarantine := c.src.job.plan.BadRows == "quarantine"
 	t := c.ws.target
 	one := sqldb.NewWriter(t, c.src.job.name, c.src.columns(), c.src.raw)
-	refused := errors.New("refused")
 	err := t.Transaction(ctx, func() error {
 		for _, r := range rows {
 			if err := t.Exec(ctx, "SAVEPOINT merge_row"); err != nil {
@@ -336,13 +335,10 @@ func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause err
 			next.written--
 		}
 		if !quarantine {
-			return refused // the target took every single row, so the cause is another one
+			return cause // the target took every single row, so it is another one
 		}
 		return c.ws.journal.record(ctx, &next)
 	})
-	if errors.Is(err, refused) {
-		return next, cause
-	}
 	return next, err
 }
 

@@ -382,11 +382,12 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 			continue
 		}
 		apart := false
-		for _, c := range t.Columns {
-			if !apart && k.Covers(c.Name) {
-				if apart, err = d.apart(ctx, t, c); err != nil {
-					return nil, nil, err
-				}
+		for _, c := range columnsIn(t, k) {
+			if apart {
+				break
+			}
+			if apart, err = d.apart(ctx, t, c); err != nil {
+				return nil, nil, err
 			}
 		}
 		if !apart {
@@ -404,9 +405,8 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		either = " (either with renumber: true, since the keys are counted)"
 	}
 	primary, keyed := k.Name == sqldb.PrimaryName, len(t.Primary) > 0
-	numbers := slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
-		return k.Covers(c.Name) && c.Family == sqldb.FamilyInt
-	})
+	number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
+	numbers := slices.ContainsFunc(columnsIn(t, k), number)
 	name := onlyText(t, k)
 	for _, c := range []struct {
 		fits bool

@@ -78,6 +78,15 @@ func (r *resolver) valueOf(key sqldb.UniqueKey, g stagedRow) string {
 	return strings.Join(parts, ", ")
 }
 
+// greatestFirst returns the order of rows by a column, if there is one: NULL comes last on every database.
+func (r *resolver) greatestFirst(column string) []string {
+	if column == "" {
+		return nil
+	}
+	column = r.ws.target.Kind.Quote(column)
+	return []string{"CASE WHEN " + column + " IS NULL THEN 1 ELSE 0 END", column + " DESC"}
+}
+
 // undecided reports the rows that are still equal in a key.
 func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if r.settled[key.Name] {
@@ -101,7 +110,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		}
 		return nil
 	})
-	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
+	named := r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName
 	if primary {
 		p.Code = CodePrimaryKey
@@ -184,12 +193,7 @@ func (c *collapser) collapse(ctx context.Context) error {
 			c.rest = append(c.rest, i)
 		}
 	}
-	var preference []string
-	if column := c.job.plan.By; column != "" {
-		q := c.ws.target.Kind.Quote(column)
-		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
-	}
-	n, err := c.stage.group(ctx, c.key, preference, 1)
+	n, err := c.stage.group(ctx, c.key, c.greatestFirst(p.By), 1)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -197,9 +201,7 @@ func (c *collapser) collapse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.endGroup(); err != nil {
-		return err
-	}
+	c.endGroup()
 	return c.values.Write(ctx, c.out)
 }
 
@@ -212,9 +214,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	}
 	for _, g := range page {
 		if g.rank == 1 {
-			if err := c.endGroup(); err != nil {
-				return err
-			}
+			c.endGroup()
 			c.keeper, c.totals, c.others = g, make([]*big.Rat, len(c.job.plan.Sum)), 0
 			c.add(g)
 			continue
@@ -223,8 +223,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		c.add(g)
 		c.note(c.key, c.keeper, g, resolution, "")
 		c.table.Dropped++
-		number := c.ws.servers[g.server].Number
-		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
+		drops = append(drops, []any{c.job.name, c.ws.servers[g.server].Number, sqldb.ShortKey(g.key),
 			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
 		gone = append(gone, g)
 	}
@@ -287,11 +286,14 @@ func isLess(a, b any) bool {
 }
 
 // endGroup records the values that the keeper of a group gets.
-func (c *collapser) endGroup() error {
+func (c *collapser) endGroup() {
 	if c.others == 0 {
-		return nil
+		return
 	}
-	number := c.ws.servers[c.keeper.server].Number
+	keep := func(column, value string) {
+		c.out = append(c.out, []any{c.job.name, c.ws.servers[c.keeper.server].Number,
+			sqldb.ShortKey(c.keeper.key), column, value})
+	}
 	for i, name := range c.job.plan.Sum {
 		if c.totals[i] == nil {
 			continue
@@ -305,14 +307,13 @@ func (c *collapser) endGroup() error {
 				Remedy: "widen the column in the target, correct the values on their servers, or take the " +
 					"column out of sum:, so that the value of the row that stays is kept"})
 		}
-		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
+		keep(name, text)
 	}
 	for _, name := range slices.Concat(c.job.plan.Min, c.job.plan.Max) {
 		if v := c.keeper.values[c.stage.index(name)]; v != nil {
-			c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, sqldb.Text(v)})
+			keep(name, sqldb.Text(v))
 		}
 	}
-	return nil
 }
 
 // totalText returns a total as text and reports whether the column can hold it.
@@ -453,8 +454,7 @@ func (r *renamer) preference() []string {
 			}
 		}
 	case "highest":
-		column := k.Quote(p.By)
-		preference = append(preference, "CASE WHEN "+column+" IS NULL THEN 1 ELSE 0 END", column+" DESC")
+		preference = append(preference, r.greatestFirst(p.By)...)
 	}
 	return preference
 }

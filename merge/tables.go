@@ -488,14 +488,15 @@ const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title
 // isName reports whether a column is called like one for names.
 func isName(column string) bool { return regexp.MustCompile(nameWords).MatchString(column) }
 
+// columnsIn returns the columns on which a unique key depends.
+func columnsIn(t *sqldb.Table, k sqldb.UniqueKey) []*sqldb.Column {
+	return slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool { return !k.Covers(c.Name) })
+}
+
 // onlyText returns the text column by which rows of different servers may be equal. It is "" unless all
 // columns of the key are texts.
-func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
-	found := ""
-	for _, c := range t.Columns {
-		if !k.Covers(c.Name) {
-			continue
-		}
+func onlyText(t *sqldb.Table, k sqldb.UniqueKey) (found string) {
+	for _, c := range columnsIn(t, k) {
 		if c.Family != sqldb.FamilyText {
 			return ""
 		}
@@ -506,8 +507,8 @@ func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
 	return found
 }
 
-// calledKey returns what reports call a unique key: its columns, since databases
-// make up names of indexes. An expression has none.
+// calledKey returns what reports call a unique key: its columns, since databases make up names of indexes. An
+// expression has none.
 func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
 	if k.Name == sqldb.PrimaryName || !k.Simple() {
 		return k.Name
@@ -517,16 +518,10 @@ func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
 
 // covered returns the names of the columns of a unique key, in brackets.
 func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
-	var names []string
-	for _, c := range t.Columns {
-		if k.Covers(c.Name) {
-			names = append(names, c.Name)
-		}
+	if names := sqldb.ColumnNames(columnsIn(t, k)); len(names) > 0 {
+		return "(" + strings.Join(names, ", ") + ")"
 	}
-	if len(names) == 0 {
-		return k.Name
-	}
-	return "(" + strings.Join(names, ", ") + ")"
+	return k.Name
 }
 
 // derive computes a column from a name.
