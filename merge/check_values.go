@@ -66,11 +66,10 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 // needed reports whether a value of a source table could be one that the target does not keep.
 func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) (bool, error) {
 	if decided {
-		a := &applier{c.decisions}
-		if !a.decides(src) {
+		if !c.decisions.decides(src) {
 			return false, nil
 		}
-		known, err := c.stagedNames(ctx, a, src)
+		known, err := c.stagedNames(ctx, src)
 		return !known, err
 	}
 	p, source := src.job.plan, src.owner.db
@@ -118,10 +117,10 @@ func (c *valueCheck) dropTrial(ctx context.Context) error {
 
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
 // is known to take them: the stage, whose columns have the types of the target, has taken each of them.
-func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTable) (bool, error) {
+func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, error) {
 	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
 	const most = 255
-	if !a.onlyRenames(src) || len(src.flags) > 0 {
+	if !c.decisions.onlyRenames(src) || len(src.flags) > 0 {
 		return false, nil
 	}
 	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
@@ -184,7 +183,6 @@ func (r *rehearsal) run(ctx context.Context) error {
 		}
 	}
 	input := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
-	apply := &applier{r.decisions}
 	return notEnough(input.all(ctx, func(read chunk) (err error) {
 		if r.named >= maxRefused {
 			return errEnough
@@ -197,9 +195,9 @@ func (r *rehearsal) run(ctx context.Context) error {
 				before = append(before, slices.Clone(row.values))
 			}
 		}
-		if apply.touches(r.src) {
+		if r.decisions.touches(r.src) {
 			all := rows
-			if rows, err = apply.apply(ctx, r.src, slices.Clone(rows)); err != nil {
+			if rows, err = r.decisions.apply(ctx, r.src, slices.Clone(rows)); err != nil {
 				return err
 			}
 			if r.decided {

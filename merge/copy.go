@@ -27,19 +27,19 @@ const (
 // its journal entry are one transaction. After a crash of the server, a run goes on where its journal ends.
 // So only the end of a table waits for the disk: what follows may tell others that the table is there.
 type copier struct {
-	ws       *workspace
-	applier  *applier
-	src      *sourceTable
-	sel      selection
-	entry    *entry
-	progress *progress
-	out      *sqldb.Writer
-	late     []int      // positions of the columns that a second pass fills
-	touched  bool       // rows may change on their way
-	names    bool       // the target looks new names up by itself
-	shifts   []addition // what the databases add to keys by themselves
-	batch    [][]any    // the result of values, reused
-	after    []string   // the position of the last row that was copied from database to database
+	ws        *workspace
+	decisions *decisions
+	src       *sourceTable
+	sel       selection
+	entry     *entry
+	progress  *progress
+	out       *sqldb.Writer
+	late      []int      // positions of the columns that a second pass fills
+	touched   bool       // rows may change on their way
+	names     bool       // the target looks new names up by itself
+	shifts    []addition // what the databases add to keys by themselves
+	batch     [][]any    // the result of values, reused
+	after     []string   // the position of the last row that was copied from database to database
 }
 
 func (c *copier) all(ctx context.Context) (way string, err error) {
@@ -53,7 +53,7 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 			c.late = append(c.late, index)
 		}
 	}
-	c.touched = c.applier.touches(c.src)
+	c.touched = c.decisions.touches(c.src)
 	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
 	defer func() { err = errors.Join(err, c.out.Close()) }()
 	if way, err = c.choose(ctx); err != nil {
@@ -129,7 +129,7 @@ func (c *copier) choose(ctx context.Context) (string, error) {
 // the source itself. It finds a row by its key, which has to be a whole number.
 func (c *copier) named(ctx context.Context) (bool, error) {
 	source, p := c.src.owner.db, c.src.job.plan
-	if source.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
+	if source.Kind == sqldb.PostgreSQL || !c.decisions.onlyRenames(c.src) || c.decisions.moved(c.src) ||
 		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
 		return false, nil
 	}
@@ -157,7 +157,7 @@ func (c *copier) whole(ctx context.Context, column string) (bool, error) {
 
 // shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
 func (c *copier) shifted(ctx context.Context) (bool, error) {
-	a, p := c.applier, c.src.job.plan
+	a, p := c.decisions, c.src.job.plan
 	if a.decides(c.src) || a.drops[c.src.share()] > 0 || p.Orphans == "null" || len(p.Set)+len(c.late) > 0 {
 		return false, nil
 	}
@@ -257,7 +257,7 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 	rows := read.rows
 	if c.touched {
 		var err error
-		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
+		if rows, err = c.decisions.apply(ctx, c.src, rows); err != nil {
 			return err
 		}
 	}
@@ -441,7 +441,7 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 	if k == sqldb.SQLite {
 		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
 	}
-	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
+	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.decisions.name(tableRenames), " AS merge_r ",
 		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.src.owner.Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
@@ -531,7 +531,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
 	return input.all(ctx, func(read chunk) error {
-		rows, err := (&applier{r.decisions}).apply(ctx, part, read.rows)
+		rows, err := r.decisions.apply(ctx, part, read.rows)
 		if err != nil {
 			return err
 		}

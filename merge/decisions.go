@@ -10,8 +10,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// decisions say what becomes of single rows. A check keeps them in temporary tables, which disappear with the
-// connection. A run stores them in permanent tables before it copies anything.
+// decisions say what becomes of single rows, and change rows on their way to the target. A check keeps them
+// in temporary tables, which disappear with the connection. A run stores them in permanent tables before it
+// copies anything.
 type decisions struct {
 	ws        *workspace
 	permanent bool
@@ -173,29 +174,26 @@ func (g givenUp) add(share tableServer, more GivenUp) {
 	g[share] = sum
 }
 
-// applier carries out decisions: it changes rows on their way to the target.
-type applier struct{ *decisions }
-
 // apply changes rows as it was decided and returns those that are copied.
-func (a *applier) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
+func (d *decisions) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
 	share := src.share()
-	if a.drops[share] > 0 {
-		gone, err := a.lookup(ctx, tableDrops, share, keysOf(rows), "server")
+	if d.drops[share] > 0 {
+		gone, err := d.lookup(ctx, tableDrops, share, keysOf(rows), "server")
 		if err != nil {
 			return nil, err
 		}
 		rows = slices.DeleteFunc(rows, func(r row) bool { return gone[sqldb.RowKey(r.key)] != nil })
 	}
 	// Names are found by the keys that rows have on their server, so these change last.
-	if err := a.copyNames(ctx, src, rows); err != nil {
+	if err := d.copyNames(ctx, src, rows); err != nil {
 		return nil, err
 	}
-	if a.renames[share]+a.values[share] > 0 {
-		if err := a.decided(ctx, src, share, rows); err != nil {
+	if d.renames[share]+d.values[share] > 0 {
+		if err := d.decided(ctx, src, share, rows); err != nil {
 			return nil, err
 		}
 	}
-	return rows, a.references(ctx, src, rows)
+	return rows, d.references(ctx, src, rows)
 }
 
 // keysOf returns the keys by which decisions name rows.
@@ -208,10 +206,10 @@ func keysOf(rows []row) []string {
 }
 
 // decided gives rows their new names, and the values that were computed for them.
-func (a *applier) decided(ctx context.Context, src *sourceTable, share tableServer, rows []row) error {
+func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableServer, rows []row) error {
 	keys := keysOf(rows)
-	if index := src.renamed(); index >= 0 && a.renames[share] > 0 {
-		names, err := a.lookup(ctx, tableRenames, share, keys, "new_name")
+	if index := src.renamed(); index >= 0 && d.renames[share] > 0 {
+		names, err := d.lookup(ctx, tableRenames, share, keys, "new_name")
 		if err != nil {
 			return err
 		}
@@ -224,10 +222,10 @@ func (a *applier) decided(ctx context.Context, src *sourceTable, share tableServ
 			}
 		}
 	}
-	if a.values[share] == 0 {
+	if d.values[share] == 0 {
 		return nil
 	}
-	values, err := a.lookup(ctx, tableValues, share, keys, "col", "value")
+	values, err := d.lookup(ctx, tableValues, share, keys, "col", "value")
 	for i, r := range rows {
 		for _, v := range values[keys[i]] {
 			if index := src.index(v[0]); index >= 0 && err == nil {
@@ -239,13 +237,13 @@ func (a *applier) decided(ctx context.Context, src *sourceTable, share tableServ
 }
 
 // copyNames gives the new names of rows to the columns that repeat them.
-func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
+func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
 		share := src.of(n.parent)
-		if a.renames[share] == 0 {
+		if d.renames[share] == 0 {
 			continue
 		}
-		parent := a.ws.jobs[n.parent].target
+		parent := d.ws.jobs[n.parent].target
 		keys := make([]string, len(rows)) // "" for a row without such a name
 		for i, r := range rows {
 			key := make([]any, len(n.key))
@@ -260,7 +258,7 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 				keys[i] = sqldb.RowKey(key)
 			}
 		}
-		names, err := a.lookup(ctx, tableRenames, share, keys, "new_name")
+		names, err := d.lookup(ctx, tableRenames, share, keys, "new_name")
 		if err != nil {
 			return err
 		}
@@ -274,33 +272,33 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 }
 
 // touches reports whether rows of a source table may change on their way.
-func (a *applier) touches(src *sourceTable) bool {
-	return a.moved(src) || len(src.job.plan.Set) > 0 || a.drops[src.share()] > 0 || a.decides(src)
+func (d *decisions) touches(src *sourceTable) bool {
+	return d.moved(src) || len(src.job.plan.Set) > 0 || d.drops[src.share()] > 0 || d.decides(src)
 }
 
 // moved reports whether rows of a source table have keys that are renumbered.
-func (a *applier) moved(src *sourceTable) bool {
-	link := func(l sourceLink) bool { return a.ws.offsets.added[src.of(l.parent)] != 0 }
+func (d *decisions) moved(src *sourceTable) bool {
+	link := func(l sourceLink) bool { return d.ws.offsets.added[src.of(l.parent)] != 0 }
 	return slices.ContainsFunc(src.links, link)
 }
 
 // decides reports whether a decision about rows may give another value to a row of a source table.
-func (a *applier) decides(src *sourceTable) bool {
-	return a.renames[src.share()]+a.values[src.share()] > 0 || a.follows(src)
+func (d *decisions) decides(src *sourceTable) bool {
+	return d.renames[src.share()]+d.values[src.share()] > 0 || d.follows(src)
 }
 
 // onlyRenames reports whether the decisions about rows of a source table are nothing but new names for them.
-func (a *applier) onlyRenames(src *sourceTable) bool {
+func (d *decisions) onlyRenames(src *sourceTable) bool {
 	own := src.share()
-	return a.renames[own] > 0 && a.values[own]+a.drops[own] == 0 && !a.follows(src)
+	return d.renames[own] > 0 && d.values[own]+d.drops[own] == 0 && !d.follows(src)
 }
 
 // follows reports whether rows of a source table may have to follow decisions about rows of other tables.
-func (a *applier) follows(src *sourceTable) bool {
-	link := func(l sourceLink) bool { return a.moves[src.of(l.parent)] > 0 && !l.own }
+func (d *decisions) follows(src *sourceTable) bool {
+	link := func(l sourceLink) bool { return d.moves[src.of(l.parent)] > 0 && !l.own }
 	return slices.ContainsFunc(src.links, link) ||
-		slices.ContainsFunc(src.whole, func(w sourceWhole) bool { return a.moves[src.of(w.parent)] > 0 }) ||
-		slices.ContainsFunc(src.repeats, func(n sourceName) bool { return a.renames[src.of(n.parent)] > 0 })
+		slices.ContainsFunc(src.whole, func(w sourceWhole) bool { return d.moves[src.of(w.parent)] > 0 }) ||
+		slices.ContainsFunc(src.repeats, func(n sourceName) bool { return d.renames[src.of(n.parent)] > 0 })
 }
 
 // moved is a row that stays in the place of another one.
@@ -310,12 +308,12 @@ type moved struct {
 }
 
 // movesOf looks up which of some rows of a table became one with another row, by their keys.
-func (a *applier) movesOf(ctx context.Context, share tableServer, keys []string) (map[string]moved, error) {
+func (d *decisions) movesOf(ctx context.Context, share tableServer, keys []string) (map[string]moved, error) {
 	all := map[string]moved{}
-	if a.moves[share] == 0 {
+	if d.moves[share] == 0 {
 		return all, nil
 	}
-	found, err := a.lookup(ctx, tableDrops, share, keys, "keeper_server", "keeper_key")
+	found, err := d.lookup(ctx, tableDrops, share, keys, "keeper_server", "keeper_key")
 	for key, keeper := range found {
 		server, err := numbers(keeper[0][0])
 		if err != nil {
@@ -327,31 +325,31 @@ func (a *applier) movesOf(ctx context.Context, share tableServer, keys []string)
 }
 
 // newValue returns the key that a row of a table has in the target.
-func (a *applier) newValue(share tableServer, key any, moves map[string]moved) (any, error) {
-	parent := a.ws.jobs[share.table]
+func (d *decisions) newValue(share tableServer, key any, moves map[string]moved) (any, error) {
+	parent := d.ws.jobs[share.table]
 	c := parent.key()
 	if m, ok := moves[sqldb.RowKey([]any{key})]; ok {
 		keeper, err := sqldb.KeyValue(m.key, c)
 		if err != nil {
 			return nil, err
 		}
-		return a.ws.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
+		return d.ws.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
 	}
-	return a.ws.offsets.newKey(share, key), nil
+	return d.ws.offsets.newKey(share, key), nil
 }
 
 // references changes the references of rows to rows that have other keys in the target, and their own keys.
-func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) error {
+func (d *decisions) references(ctx context.Context, src *sourceTable, rows []row) error {
 	var changes []change // made from the keys that rows have on their server, and done at the end
 	for _, w := range src.whole {
-		more, err := a.followWhole(ctx, src, w, rows)
+		more, err := d.followWhole(ctx, src, w, rows)
 		if err != nil {
 			return err
 		}
 		changes = append(changes, more...)
 	}
 	for n := range src.links {
-		if err := a.follow(ctx, src, n, rows); err != nil {
+		if err := d.follow(ctx, src, n, rows); err != nil {
 			return err
 		}
 	}
@@ -362,17 +360,17 @@ func (a *applier) references(ctx context.Context, src *sourceTable, rows []row) 
 }
 
 // follow changes the keys in the n-th link of a source table. No two links change one key of a row.
-func (a *applier) follow(ctx context.Context, src *sourceTable, n int, rows []row) error {
+func (d *decisions) follow(ctx context.Context, src *sourceTable, n int, rows []row) error {
 	l := src.links[n]
-	share, parent := src.of(l.parent), a.ws.jobs[l.parent].key()
-	if a.moves[share] == 0 && a.ws.offsets.added[share] == 0 {
+	share, parent := src.of(l.parent), d.ws.jobs[l.parent].key()
+	if d.moves[share] == 0 && d.ws.offsets.added[share] == 0 {
 		return nil
 	}
 	unreadable := func(r row, err error) error {
 		return src.refused(r.key, fmt.Errorf("the references in %s cannot be followed: %w", l.column, err))
 	}
 	var keys []string
-	if a.moves[share] > 0 && !l.own {
+	if d.moves[share] > 0 && !l.own {
 		for _, r := range rows {
 			found, err := l.keys(l.parts(r))
 			if err != nil {
@@ -383,7 +381,7 @@ func (a *applier) follow(ctx context.Context, src *sourceTable, n int, rows []ro
 			}
 		}
 	}
-	moves, err := a.movesOf(ctx, share, keys)
+	moves, err := d.movesOf(ctx, share, keys)
 	if err != nil {
 		return err
 	}
@@ -399,7 +397,7 @@ func (a *applier) follow(ctx context.Context, src *sourceTable, n int, rows []ro
 		case done:
 		case l.inside():
 			values, err = l.replace(values, func(v any) (any, error) {
-				now, err := a.newValue(share, identity(v, parent, src.raw), moves)
+				now, err := d.newValue(share, identity(v, parent, src.raw), moves)
 				return numberKey(now, parent), err
 			})
 			if err != nil {
@@ -410,7 +408,7 @@ func (a *applier) follow(ctx context.Context, src *sourceTable, n int, rows []ro
 			}
 		default:
 			old := identity(values[0], parent, src.raw)
-			v, err := a.newValue(share, old, moves)
+			v, err := d.newValue(share, old, moves)
 			if err != nil {
 				return err
 			}
@@ -436,10 +434,10 @@ type change struct {
 
 // followWhole returns the changes of a reference of several columns to rows that became one with others. It
 // leads to such a row as a whole.
-func (a *applier) followWhole(ctx context.Context, src *sourceTable, w sourceWhole,
+func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceWhole,
 	rows []row) (changes []change, err error) {
-	share, parent := src.of(w.parent), a.ws.jobs[w.parent]
-	if a.moves[share] == 0 {
+	share, parent := src.of(w.parent), d.ws.jobs[w.parent]
+	if d.moves[share] == 0 {
 		return nil, nil
 	}
 	columns := make([]*sqldb.Column, len(parent.target.Primary))
@@ -453,14 +451,14 @@ func (a *applier) followWhole(ctx context.Context, src *sourceTable, w sourceWho
 			indexes[text] = append(indexes[text], i)
 		}
 	}
-	moves, err := a.movesOf(ctx, share, slices.Collect(maps.Keys(indexes)))
+	moves, err := d.movesOf(ctx, share, slices.Collect(maps.Keys(indexes)))
 	if err != nil {
 		return nil, err
 	}
 	for key, m := range moves {
 		values, err := sqldb.KeyValues(m.key, columns)
 		if err == nil {
-			values, err = a.finalKey(ctx, parent, m.server, values)
+			values, err = d.finalKey(ctx, parent, m.server, values)
 		}
 		for n, index := range w.indexes {
 			var v any
@@ -480,7 +478,7 @@ func (a *applier) followWhole(ctx context.Context, src *sourceTable, w sourceWho
 
 // finalKey returns the primary key that a row of a table, which is named by its key on its server, has in the
 // target.
-func (a *applier) finalKey(ctx context.Context, j *tableJob, server int64, key []any) ([]any, error) {
+func (d *decisions) finalKey(ctx context.Context, j *tableJob, server int64, key []any) ([]any, error) {
 	final := slices.Clone(key)
 	for _, l := range j.follows.links {
 		index := slices.Index(j.target.Primary, l.column)
@@ -488,16 +486,16 @@ func (a *applier) finalKey(ctx context.Context, j *tableJob, server int64, key [
 			continue
 		}
 		share := tableServer{l.parent, server}
-		c := a.ws.jobs[l.parent].key()
+		c := d.ws.jobs[l.parent].key()
 		old := identity(key[index], c, false)
-		moves, err := a.movesOf(ctx, share, []string{sqldb.RowKey([]any{old})})
+		moves, err := d.movesOf(ctx, share, []string{sqldb.RowKey([]any{old})})
 		if err != nil {
 			return nil, err
 		}
 		if l.parent == j.name { // the row stays
 			moves = nil
 		}
-		if final[index], err = a.newValue(share, old, moves); err != nil {
+		if final[index], err = d.newValue(share, old, moves); err != nil {
 			return nil, err
 		}
 	}

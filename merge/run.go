@@ -252,7 +252,7 @@ func (r *runner) copy(ctx context.Context) error {
 				continue
 			}
 			before := e.written
-			c := &copier{ws: r.ws, applier: &applier{r.decisions}, src: src, entry: e, progress: p,
+			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p,
 				sel: newSelection(r.ws, src.server)}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before

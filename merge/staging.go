@@ -163,14 +163,13 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 	}
 	src = src.part(s.ws, needed)
 	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
-	apply := &applier{s.decisions}
 	positions := src.positions(names)
 	return input.all(ctx, func(read chunk) error {
 		rows := read.rows
-		if err := apply.copyNames(ctx, src, rows); err != nil {
+		if err := s.decisions.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
-		if err := apply.references(ctx, src, rows); err != nil {
+		if err := s.decisions.references(ctx, src, rows); err != nil {
 			return err
 		}
 		batch := make([][]any, len(rows))
