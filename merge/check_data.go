@@ -676,42 +676,36 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 // disputed counts the rows in which two references hold that would change the same key in two ways.
 func (c *insideCheck) disputed(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		sel := newSelection(c.ws, src.server)
 		for _, l := range src.links {
 			for _, m := range l.rivals {
 				o := src.links[m]
 				if o.repeats(l.link) {
 					continue
 				}
-				if err := c.dispute(ctx, j, src, s, o.link, l.link); err != nil {
+				p := src.pairs[o.index]
+				value := "s." + s.db.Kind.Quote(p.source.Name)
+				if p.set {
+					value = sel.set(j.plan.Set[p.target.Name])
+				}
+				condition := []string{value + " IS NOT NULL"}
+				for _, when := range []string{o.link.when, l.link.when} {
+					if when != "" {
+						condition = append(condition, "("+when+")")
+					}
+				}
+				q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...))
+				n, err := s.db.Number(ctx, q)
+				if err != nil {
 					return err
 				}
+				c.broken = c.broken || n > 0
+				c.report.problemIf(n > 0, Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: o.column,
+					Count: n, Message: "two references hold, and the same keys would have to follow " +
+						disputants(o.link, l.link),
+					Remedy: "let no two conditions of when: hold in one row, or correct the rows on their server"})
 			}
 		}
 		return nil
 	})
-}
-
-func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
-	a, b link) error {
-	sel := newSelection(c.ws, src.server)
-	p := src.pairs[src.index(a.column)]
-	value := "s." + s.db.Kind.Quote(p.source.Name)
-	if p.set {
-		value = sel.set(j.plan.Set[p.target.Name])
-	}
-	condition := []string{value + " IS NOT NULL"}
-	for _, l := range []link{a, b} {
-		if l.when != "" {
-			condition = append(condition, "("+l.when+")")
-		}
-	}
-	n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...)))
-	if err != nil || n == 0 {
-		return err
-	}
-	c.broken = true
-	c.report.problem(Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: a.column, Count: n,
-		Message: "two references hold, and the same keys would have to follow " + disputants(a, b),
-		Remedy:  "let no two conditions of when: hold in one row, or correct the rows on their server"})
-	return nil
 }

@@ -105,8 +105,8 @@ func (c *schemaCheck) inventory() {
 // the tables that are written, and events. They may change rows, or write into tables that are compared.
 func (c *schemaCheck) fires() {
 	unused := slices.Clone(c.ws.plan.Fires)
-	meet := func(p Problem, name, disable string) {
-		p.Code, p.Server = CodeTrigger, c.ws.target.Name
+	meet := func(table, name, message, disable string) {
+		p := Problem{Code: CodeTrigger, Server: c.ws.target.Name, Table: table, Message: message}
 		if slices.Contains(c.ws.plan.Fires, name) {
 			unused = slices.DeleteFunc(unused, func(listed string) bool { return listed == name })
 			c.report.warn(p)
@@ -122,13 +122,12 @@ func (c *schemaCheck) fires() {
 	}
 	for _, j := range c.ws.order {
 		for _, name := range j.target.Triggers {
-			message := "the trigger " + name + " acts on rows that the merge writes"
-			meet(Problem{Table: j.name, Message: message}, name, disable)
+			meet(j.name, name, "the trigger "+name+" acts on rows that the merge writes", disable)
 		}
 	}
 	for _, o := range c.ws.target.Objects {
 		if o.Acts {
-			meet(Problem{Table: o.Name, Message: "the event acts in the target while the merge writes"}, o.Name,
+			meet(o.Name, o.Name, "the event acts in the target while the merge writes",
 				"disable it in the target, or turn off event_scheduler,")
 		}
 	}

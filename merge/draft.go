@@ -574,9 +574,6 @@ func (d *drafter) leftOut(known []LeftOut) []LeftOut {
 	all := slices.Clone(known)
 	for _, s := range d.ws.servers {
 		for _, o := range s.db.Objects {
-			if slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
-				continue
-			}
 			note := "the migrations make it"
 			if o.Rows {
 				note = "REVIEW: its rows are not copied"
@@ -584,7 +581,9 @@ func (d *drafter) leftOut(known []LeftOut) []LeftOut {
 			if o.What != "" {
 				note += "; " + o.What
 			}
-			all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: note})
+			if !slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
+				all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: note})
+			}
 		}
 	}
 	return all

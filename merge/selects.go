@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -298,9 +298,8 @@ func (s selection) counted(ctx context.Context, table, column string) (span keyS
 // look at the same time.
 func fingerprints(ctx context.Context, ws *workspace,
 	asked func(table string) bool) (map[tableServer]string, error) {
-	each := make([]map[tableServer]string, len(ws.servers))
-	err := atOnce(len(each), func(i int) error {
-		each[i] = map[tableServer]string{}
+	all, writing := map[tableServer]string{}, sync.Mutex{}
+	return all, atOnce(len(ws.servers), func(i int) error {
 		s := ws.servers[i]
 		for name, t := range sorted(s.db.Tables) {
 			if !asked(name) {
@@ -310,15 +309,12 @@ func fingerprints(ctx context.Context, ws *workspace,
 			if err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
-			each[i][tableServer{name, s.Number}] = text
+			writing.Lock()
+			all[tableServer{name, s.Number}] = text
+			writing.Unlock()
 		}
 		return nil
 	})
-	all := map[tableServer]string{}
-	for _, some := range each {
-		maps.Copy(all, some)
-	}
-	return all, err
 }
 
 // fingerprint describes a table by the number of rows, and the first and the last position. VACUUM of SQLite

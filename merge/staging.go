@@ -57,11 +57,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	ws.stages++
 	s := &stage{ws: ws, decisions: d, job: j, columns: stagedColumns(j, keys),
 		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
-	err := s.drop(ctx)
-	if err == nil {
-		err = s.create(ctx)
-	}
-	if err != nil {
+	if err := s.create(ctx); err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
 	fixed := fixedColumns()
