@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,7 @@ func (c *checker) look(ctx context.Context) error {
 	c.schema.fires()
 	c.schema.columns()
 	c.schema.circles()
-	if err := c.schema.closed(ctx); err != nil {
-		return err
-	}
-	if err := c.schema.repeated(ctx); err != nil {
+	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx)); err != nil {
 		return err
 	}
 	leaseProblems(c.ws, c.report)

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -106,13 +107,7 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := c.padded(ctx, j, src, s); err != nil {
-			return err
-		}
-		if err := c.copiedNames(ctx, src, s); err != nil {
-			return err
-		}
-		return c.besideWhen(ctx, j, s)
+		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s))
 	})
 }
 

@@ -73,9 +73,8 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	if err := r.finish(ctx, state.name); err != nil {
 		return report, err
 	}
-	k := r.ws.target.Kind
-	report.Quarantined, err = r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ",
-		k.Quote(tableQuarantine)))
+	refused, err := r.decisions.counts(ctx, r.ws.target.Kind.Quote(tableQuarantine))
+	report.Quarantined = summed(refused)
 	return report, err
 }
 
@@ -125,7 +124,15 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 			return err
 		}
 	}
-	r.summary()
+	if len(r.report.Tables) > 0 {
+		return nil
+	}
+	for j, src := range r.ws.sources() { // this run had nothing to copy
+		if e := r.entries[stepCopy][src.share()]; e != nil {
+			r.report.Tables = append(r.report.Tables,
+				CopyReport{Table: j.name, Server: src.owner.Name, Rows: e.written})
+		}
+	}
 	return nil
 }
 
@@ -300,19 +307,6 @@ func (r *runner) setCounters(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// summary lists the tables in the report if this run had nothing to copy.
-func (r *runner) summary() {
-	if len(r.report.Tables) > 0 {
-		return
-	}
-	for j, src := range r.ws.sources() {
-		if e := r.entries[stepCopy][src.share()]; e != nil {
-			r.report.Tables = append(r.report.Tables,
-				CopyReport{Table: j.name, Server: src.owner.Name, Rows: e.written})
-		}
-	}
 }
 
 // balance compares what became of the rows with the lines of the plan, by the journal, the decisions, the
