@@ -428,8 +428,9 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	}
 	s := src.owner
 	name := "s." + s.db.Kind.Quote(column)
-	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, "+
-		"COUNT(*)", name, c.ws.layout.least, c.ws.layout.sql(name)),
+	l := c.ws.layout
+	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
+		"((%[1]s >> %[3]d) & %[4]d) END AS made_by, COUNT(*)", name, l.least, l.shift, l.mask),
 		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
 	err := s.db.Each(ctx, q, func(values []any) error {

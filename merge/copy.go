@@ -79,12 +79,11 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 // choose returns the fastest way for the rows of this table. For SQLite it attaches the source.
 func (c *copier) choose(ctx context.Context) (string, error) {
 	j, source, target := c.src.job, c.src.owner.db, c.ws.target
-	converted := slices.ContainsFunc(c.src.pairs,
-		func(p pair) bool { return p.source.Family != p.target.Family })
-	switch {
-	case c.ws.portable, source.Kind != target.Kind, !c.src.numbered(), converted,
-		// A subquery in a condition would read tables of the target.
-		c.elsewhere():
+	converted := func(p pair) bool { return p.source.Family != p.target.Family }
+	// A subquery in a condition would read tables of the target.
+	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
+	if c.ws.portable || source.Kind != target.Kind || !c.src.numbered() ||
+		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
 		return wayRows, nil
 	}
 	if c.touched {
@@ -184,13 +183,6 @@ func (c *copier) shifted(ctx context.Context) (bool, error) {
 	}
 	c.shifts = shifts
 	return true, nil
-}
-
-// elsewhere reports whether a condition in the plan may contain a subquery.
-func (c *copier) elsewhere() bool {
-	return slices.ContainsFunc(c.ws.order, func(j *tableJob) bool {
-		return strings.Contains(strings.ToLower(j.plan.Where), "select")
-	})
 }
 
 // addition is what is added to the keys of one table in a column.

@@ -89,15 +89,14 @@ func numbers(values ...any) ([]int64, error) {
 	return all, nil
 }
 
-// temporaryTables are the names of the temporary tables of a merge, which would hide or meet those of a game.
-const temporaryTables = `^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
-
-// needed reports whether a merge needs a name of the target for a table of its own.
+// needed reports whether a merge needs a name of the target for a table of its own. Its temporary tables
+// would hide or meet those of a game.
 func needed(kind sqldb.Kind, name string) bool {
 	if kind != sqldb.PostgreSQL { // it alone tells names apart by the case of their letters in any case
 		name = strings.ToLower(name)
 	}
-	return ownTables()[name] != "" || regexp.MustCompile(temporaryTables).MatchString(name)
+	temporary := regexp.MustCompile(`^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`)
+	return ownTables()[name] != "" || temporary.MatchString(name)
 }
 
 // ddl returns the statement that makes a table of the merge or, under its temporary name, one like it.

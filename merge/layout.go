@@ -113,8 +113,3 @@ func (l Layout) decoder() (decoder, error) {
 	}
 	return decoder{}, fmt.Errorf("the layout has no field %q in its node number", l.Server)
 }
-
-// sql returns an SQL expression for the server number of the IDs in a column, which all databases understand.
-func (d decoder) sql(column string) string {
-	return fmt.Sprintf("((%s >> %d) & %d)", column, d.shift, d.mask)
-}

@@ -328,14 +328,6 @@ type apartTable struct {
 	bound     int64  // the greatest number that it holds
 }
 
-// need is how many numbers the keys take.
-func (t *apartTable) need() (n int64) {
-	for _, s := range t.spans {
-		n += s.width()
-	}
-	return n
-}
-
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
 // each cluster of them.
 func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
@@ -455,7 +447,11 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	var columns []holding
 	for _, t := range tables {
 		gap.Tables = append(gap.Tables, t.name)
-		need, above = max(need, t.need()), max(above, t.above)
+		width := int64(0)
+		for _, s := range t.spans {
+			width += s.width()
+		}
+		need, above = max(need, width), max(above, t.above)
 		if t.bound < narrowest.bound {
 			narrowest = t
 		}
