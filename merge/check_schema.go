@@ -166,7 +166,12 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 func (c *schemaCheck) columns() {
 	for _, j := range c.ws.order {
 		c.named(j)
-		c.reserved(j)
+		for _, column := range stagedColumns(j, j.target.Keys()) {
+			reserved := slices.Contains(sqldb.ColumnNames(fixedColumns()), strings.ToLower(column.Name))
+			c.report.problemIf(reserved, Problem{Code: CodePlan, Table: j.name, Column: column.Name,
+				Message: "the temporary tables of the merge have a column of their own with this name",
+				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
+		}
 		c.ownKeys(j)
 		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
 			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
@@ -183,17 +188,6 @@ func (c *schemaCheck) columns() {
 		for _, src := range j.present() {
 			c.columnsOf(j, src)
 		}
-	}
-}
-
-// reserved refuses columns whose names the temporary tables of the keys have for columns of their own.
-func (c *schemaCheck) reserved(j *tableJob) {
-	own := sqldb.ColumnNames(fixedColumns())
-	for _, column := range stagedColumns(j, j.target.Keys()) {
-		c.report.problemIf(slices.Contains(own, strings.ToLower(column.Name)), Problem{Code: CodePlan,
-			Table: j.name, Column: column.Name,
-			Message: "the temporary tables of the merge have a column of their own with this name",
-			Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 	}
 }
 
@@ -533,8 +527,10 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[target.Name]
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
-				if parent == nil || !parent.changes() || parent.key().Name != key.Column ||
-					c.answered(j, target.Name, key.Table) {
+				open := func(o OpenColumn) bool { return o.Column == target.Name }
+				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
+					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
+					slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name) {
 					continue
 				}
 				is, report := "are", c.report.problem
@@ -569,12 +565,6 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 				"(%s)", key.Table, o.Evidence),
 			Remedy: declareIt(inPlan(table, o, key), table+"."+o.Column)})
 	})
-}
-
-// answered reports whether the plan says what a column is.
-func (c *schemaCheck) answered(j *tableJob, column, parent string) bool {
-	return c.ws.declared(j.name, column, parent) || slices.Contains(c.ws.plan.Plain, j.name+"."+column) ||
-		slices.ContainsFunc(j.plan.Undecided, func(o OpenColumn) bool { return o.Column == column })
 }
 
 // declareIt is the remedy for a column that may be a reference.

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/csv"
@@ -152,10 +153,8 @@ func (m *Merge) WriteRenames(ctx context.Context, out io.Writer) error {
 				r.NewKey})
 		})
 	}
-	if w.Flush(); err == nil {
-		err = w.Error()
-	}
-	return err
+	w.Flush()
+	return cmp.Or(err, w.Error())
 }
 
 // Servers returns into which server every old one was merged, for login servers and statistics. The table

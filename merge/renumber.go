@@ -637,9 +637,28 @@ func referring(ws *workspace) map[string][]holding {
 // for the others. An UPDATE escapes that, as it escapes the comparison of the sources at the end of a check
 // and during a run; verify finds it.
 func survey(ctx context.Context, ws *workspace, earlier *Lock) (*Lock, []census.Finding, error) {
-	now, err := outline(ctx, ws)
+	now := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
+	all, err := fingerprints(ctx, ws, func(string) bool { return true })
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, server := range ws.servers {
+		for name, t := range server.db.Tables {
+			if now.Tables[name].Rows == nil {
+				now.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
+			}
+			now.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}]
+			for _, c := range t.Columns {
+				known := now.Tables[name].Columns[c.Name]
+				known.Verdict = census.None.String()
+				if known.Type == "" {
+					known.Type = c.Declared
+				} else if !slices.Contains(strings.Split(known.Type, " or "), c.Declared) {
+					known.Type += " or " + c.Declared
+				}
+				now.Tables[name].Columns[c.Name] = known
+			}
+		}
 	}
 	changed := map[string]bool{}
 	for name, t := range now.Tables {
@@ -661,32 +680,4 @@ func survey(ctx context.Context, ws *workspace, earlier *Lock) (*Lock, []census.
 	found, err := census.Take(ctx, sources, ws.layout.least, func(table string) bool { return changed[table] })
 	now.add(found)
 	return now, found, err
-}
-
-// outline returns a lock without verdicts.
-func outline(ctx context.Context, ws *workspace) (*Lock, error) {
-	l := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
-	all, err := fingerprints(ctx, ws, func(string) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	for _, server := range ws.servers {
-		for name, t := range server.db.Tables {
-			if l.Tables[name].Rows == nil {
-				l.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
-			}
-			l.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}]
-			for _, c := range t.Columns {
-				known := l.Tables[name].Columns[c.Name]
-				known.Verdict = census.None.String()
-				if known.Type == "" {
-					known.Type = c.Declared
-				} else if !slices.Contains(strings.Split(known.Type, " or "), c.Declared) {
-					known.Type += " or " + c.Declared
-				}
-				l.Tables[name].Columns[c.Name] = known
-			}
-		}
-	}
-	return l, nil
 }

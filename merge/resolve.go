@@ -417,9 +417,8 @@ func (r *renamer) rounds(ctx context.Context, keys []sqldb.UniqueKey) error {
 			break
 		}
 	}
-	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
-		r.report.problem(r.unnamed)
-	}
+	r.unnamed.Count = int64(len(r.nameless))
+	r.report.problemIf(r.unnamed.Count > 0, r.unnamed)
 	return r.renamed.Close()
 }
 
@@ -477,7 +476,11 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 				g.old = sqldb.Text(g.values[index])
 			}
 			if name, ok := r.next(&g, key); ok {
-				r.noteName(key, keepers, g, name)
+				if noted, known := r.noted[r.ref(g)]; known {
+					r.report.Conflicts[noted].NewName = name
+				} else if g.tries == 1 {
+					r.note(key, keepers[g.n], g, "renamed", name)
+				}
 				changed++
 				values[index] = name
 				for _, d := range p.Derived {
@@ -505,15 +508,6 @@ func (r *renamer) newKey(values []any) string {
 		key = append(key, identity(v, column, r.ws.target.Kind == sqldb.SQLite))
 	}
 	return sqldb.RowKey(key)
-}
-
-// noteName adds a new name to the report.
-func (r *renamer) noteName(key sqldb.UniqueKey, keepers map[int64]stagedRow, g stagedRow, name string) {
-	if i, ok := r.noted[r.ref(g)]; ok {
-		r.report.Conflicts[i].NewName = name
-	} else if g.tries == 1 {
-		r.note(key, keepers[g.n], g, "renamed", name)
-	}
 }
 
 // cannotName remembers a row for which there is no new name.

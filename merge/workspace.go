@@ -31,7 +31,7 @@ type options struct {
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
 	lock         *Lock              // what was found before; nil if nothing is known
-	atFailpoint  func(point string) // set by tests only
+	failpoint    func(point string) // where tests interrupt a run or end the process
 	// distort is set by tests only: it changes rows on their way to the target.
 	distort func(table string, columns []string, rows [][]any) [][]any
 }
@@ -203,13 +203,6 @@ func (ws *workspace) policy(name string) Policy {
 func (ws *workspace) newProgress(phase string, total int64) *progress {
 	return &progress{Progress: Progress{Phase: phase, Total: total}, onProgress: ws.onProgress,
 		began: time.Now()}
-}
-
-// failpoint is where tests interrupt a run or end the process.
-func (ws *workspace) failpoint(point string) {
-	if ws.atFailpoint != nil {
-		ws.atFailpoint(point)
-	}
 }
 
 // sources returns every source table and where it goes, parents first.
