@@ -353,7 +353,7 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 		c.report.problemIf(p.Message != "", p)
 	}
 	for _, target := range j.target.Writable() {
-		if src.has(target.Name) {
+		if src.index(target.Name) >= 0 {
 			continue
 		}
 		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: target.Name,

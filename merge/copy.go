@@ -506,12 +506,12 @@ func (r *runner) fill(ctx context.Context) error {
 }
 
 func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
-	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
+	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return src.index(name) < 0 })
 	names := append(slices.Clone(src.job.target.Primary), late...)
 	for _, ref := range src.job.refs {
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	part := src.part(r.ws, names)
+	part := r.ws.newSource(src.job, src.server, src.table, names...).prepared(r.ws)
 	var conditions []string
 	kind := src.owner.db.Kind
 	for _, name := range late {

@@ -143,6 +143,7 @@ func (ws *workspace) relate() {
 }
 
 // newSource returns a table of a server, as far as it goes to the target: all columns, or some and the key.
+// It is of use once it is prepared.
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
 	own := ws.servers[server]
 	kind := own.db.Kind
@@ -163,11 +164,6 @@ func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, som
 		src.key = nil // a part of the key does not identify rows
 	}
 	return src
-}
-
-// part returns a source table with some of its columns.
-func (src *sourceTable) part(ws *workspace, names []string) *sourceTable {
-	return ws.newSource(src.job, src.server, src.table, names...).prepared(ws)
 }
 
 // prepared notes what has to follow, and which expressions have to be read for that besides the columns.
@@ -215,7 +211,7 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		}
 	}
 	for _, n := range j.follows.names {
-		if !src.has(n.column) || !exists(n.parent) {
+		if src.index(n.column) < 0 || !exists(n.parent) {
 			continue
 		}
 		name := sourceName{nameLink: n, index: src.index(n.column)}

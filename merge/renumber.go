@@ -235,12 +235,12 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 
 // rows returns the offsets as merge_offsets has them.
 func (o *keyOffsets) rows() (rows [][]any) {
-	numbers := []int64{allServers}
+	servers := []int64{allServers}
 	for _, s := range o.ws.servers {
-		numbers = append(numbers, s.Number)
+		servers = append(servers, s.Number)
 	}
 	for _, j := range o.ws.order {
-		for _, number := range numbers {
+		for _, number := range servers {
 			share := tableServer{j.name, number}
 			added, renumbered := o.added[share]
 			counter, counted := o.counters[share]

@@ -487,7 +487,13 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 					values[r.stage.index(d.Column)] = derive(d.As, name)
 				}
 			} else {
-				r.cannotName(g)
+				if len(r.nameless) == 0 {
+					r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
+						Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
+							r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
+						Remedy: "choose a shorter format: for the table, or widen the column"}
+				}
+				r.nameless[r.ref(g)] = true
 			}
 		}
 		var short any
@@ -508,17 +514,6 @@ func (r *renamer) newKey(values []any) string {
 		key = append(key, identity(v, column, r.ws.target.Kind == sqldb.SQLite))
 	}
 	return sqldb.RowKey(key)
-}
-
-// cannotName remembers a row for which there is no new name.
-func (r *renamer) cannotName(g stagedRow) {
-	if len(r.nameless) == 0 {
-		r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
-			Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
-				r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
-			Remedy: "choose a shorter format: for the table, or widen the column"}
-	}
-	r.nameless[r.ref(g)] = true
 }
 
 // next returns the next name of a row, and counts it. It returns false if there is none of the right length.

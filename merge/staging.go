@@ -157,7 +157,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 	for _, ref := range s.job.refs {
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	src = src.part(s.ws, needed)
+	src = s.ws.newSource(s.job, src.server, src.table, needed...).prepared(s.ws)
 	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
 	positions := src.positions(names)
 	return input.all(ctx, func(read chunk) error {

@@ -185,9 +185,6 @@ func (j *tableJob) renameLimit() int {
 	return limit
 }
 
-// has reports whether the source has a column.
-func (src *sourceTable) has(name string) bool { return src.index(name) >= 0 }
-
 // index returns the position of a column in the rows of the source, or -1.
 func (src *sourceTable) index(name string) int {
 	return slices.IndexFunc(src.pairs, func(p pair) bool { return p.target.Name == name })
