@@ -364,8 +364,6 @@ type origin struct {
 	others     map[int64]int64
 }
 
-func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
-
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
 // so most tables need no further comparison. The servers are asked at the same time.
 func (c *idCheck) check(ctx context.Context) error {
@@ -488,7 +486,7 @@ func (c *idCheck) own(ctx context.Context, j *tableJob, column string) (bool, er
 		if source := src.table.Column(column); source == nil || source.Family != sqldb.FamilyInt {
 			return false, nil
 		}
-		if o, err := c.origin(ctx, src, column); err != nil || !o.clean() {
+		if o, err := c.origin(ctx, src, column); err != nil || o.plain > 0 || len(o.others) > 0 {
 			return false, err
 		}
 	}

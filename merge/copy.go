@@ -2,6 +2,7 @@ package merge
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,10 +239,7 @@ func (c *copier) byRows(ctx context.Context) error {
 			}
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(err, failed)
 }
 
 // writeChunk writes rows and the journal in one transaction.

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -42,10 +43,8 @@ func (d *decisions) begin(ctx context.Context) error {
 	*d = decisions{ws: d.ws}
 	t := d.ws.target
 	for _, table := range decisionTables() {
-		if err := dropTemporary(ctx, t, d.name(table)); err != nil {
-			return err
-		}
-		if err := t.Exec(ctx, ddl(t.Kind, table, true)); err != nil {
+		err := cmp.Or(dropTemporary(ctx, t, d.name(table)), t.Exec(ctx, ddl(t.Kind, table, true)))
+		if err != nil {
 			return err
 		}
 	}

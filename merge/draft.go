@@ -470,12 +470,8 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 // made the values, because they are keys of rows that are apart, or because those of different servers lie in
 // different ranges, such as the number of the server. The check looks at every row of such a key.
 func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (bool, error) {
-	switch c.Family {
-	case sqldb.FamilyUUID:
-		return true, nil
-	case sqldb.FamilyInt:
-	default:
-		return false, nil
+	if c.Family != sqldb.FamilyInt {
+		return c.Family == sqldb.FamilyUUID, nil
 	}
 	child := place{t.Name, c.Name}
 	if known, ok := d.spans[child]; ok {

@@ -32,8 +32,6 @@ type stage struct {
 // rows from a rename, the last one is written, too.
 const stageLoaded = 3
 
-const columnExempt = "merge_exempt"
-
 // fixedColumns returns the columns that every stage has: a running number, the position of the server, the
 // key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
 // renamed row in the target, and 1 for a row that keeps its name whatever others are called.
@@ -46,7 +44,7 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_new", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: columnExempt, Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_exempt", Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
 }
 
