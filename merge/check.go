@@ -1,9 +1,10 @@
 package merge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		ws: ws, decisions: d, report: report, missing: missing,
 		schema: &schemaCheck{ws: ws, report: report},
 		data:   &dataCheck{ws: ws, report: report, missing: missing},
-		ids:    &idCheck{ws: ws, report: report, origins: origins, offsets: d.offsets},
+		ids:    &idCheck{ws: ws, report: report, origins: origins},
 		inside: &insideCheck{ws: ws, report: report},
 		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing,
 			definitions: map[*tableJob]string{}},
@@ -45,58 +46,58 @@ func newChecker(ws *workspace, d *decisions) *checker {
 // check is Check on a target that belongs to no merge. Its decisions stay in the temporary tables.
 func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	began := time.Now()
-	for _, j := range c.ws.order {
-		c.report.table(j.name, j.plan.Policy)
+	if err := c.look(ctx); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
 	}
-	for _, p := range c.ws.problems {
-		if p.Code != CodeMissingTable || c.ws.known(p.Table) { // a table that no database has is reported below
-			c.report.problem(p)
-		}
+	return c.finish(began), nil
+}
+
+// look looks at everything, the plan and the catalogs first.
+func (c *checker) look(ctx context.Context) error {
+	for _, j := range c.ws.order {
+		c.report.Tables = append(c.report.Tables, TableReport{Name: j.name, Policy: j.plan.Policy,
+			Rows: map[string]int64{}, Left: map[string]int64{}})
+	}
+	for _, p := range c.ws.problems { // a table that no database has is reported below
+		c.report.problemIf(p.Code != CodeMissingTable || c.ws.known(p.Table), p)
 	}
 	c.schema.tables()
 	if err := c.schema.undecided(ctx); err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+		return err
 	}
 	c.schema.inventory()
 	c.schema.fires()
-	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
-	for _, look := range []func(context.Context) error{c.schema.closed, c.schema.repeated} {
-		if err := look(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
-		}
+	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx)); err != nil {
+		return err
 	}
-	problems, warnings := leaseProblems(c.ws)
-	c.report.Problems = append(c.report.Problems, problems...)
-	c.report.Warnings = append(c.report.Warnings, warnings...)
-	if len(c.report.Problems) == 0 {
-		if err := c.schema.expressions(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
+	leaseProblems(c.ws, c.report)
+	// After each of these, all others would fail for the same reasons. The second one decides which rows are
+	// copied, so it comes before all that looks at them.
+	for _, step := range []func() error{
+		func() error { return c.schema.expressions(ctx) },
+		func() error { return c.ws.elsewhere.find(ctx, c.report) },
+	} {
+		if len(c.report.Problems) > 0 {
+			return nil
+		}
+		if err := step(); err != nil {
+			return err
 		}
 	}
 	if len(c.report.Problems) > 0 {
-		// The other checks would fail for the same reasons.
-		return c.finish(began), nil
-	}
-	// It decides which rows are copied, so it comes before all that looks at them.
-	problems, err := c.ws.elsewhere.find(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
-	}
-	if c.report.Problems = append(c.report.Problems, problems...); len(problems) > 0 {
-		return c.finish(began), nil
+		return nil
 	}
 	for _, step := range []func(context.Context) error{
-		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans,
-		c.inside.disputed, c.inside.check, c.conflicts, c.data.quiet,
-		c.data.estimate, c.balance,
+		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans, c.inside.disputed, c.inside.check,
+		c.conflicts, c.data.quiet, c.data.estimate, c.balance,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
+			return err
 		}
 	}
-	return c.finish(began), nil
+	return nil
 }
 
 func (c *checker) finish(began time.Time) *CheckReport {
@@ -104,10 +105,7 @@ func (c *checker) finish(began time.Time) *CheckReport {
 	r.Took = time.Since(began)
 	resolved := false
 	for _, t := range r.Tables {
-		resolved = resolved || t.Conflicts > 0
-		for _, n := range t.Left {
-			resolved = resolved || n > 0
-		}
+		resolved = resolved || t.Conflicts > 0 || len(t.Left) > 0
 		for _, n := range t.Rows {
 			r.Rows += n
 		}
@@ -135,8 +133,8 @@ func (c *checker) conflicts(ctx context.Context) error {
 		return err
 	}
 	c.overflow()
-	c.report.Gaps = c.decisions.offsets.gaps
-	if len(c.decisions.offsets.beyond)+len(c.decisions.offsets.gapless) > 0 {
+	c.report.Gaps = c.ws.offsets.gaps
+	if len(c.ws.offsets.faults) > 0 {
 		return nil // There are no new keys that could be compared.
 	}
 	if c.inside.broken {
@@ -152,20 +150,20 @@ func (c *checker) conflicts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(keys) > 0 {
-			before := c.report.table(j.name, j.plan.Policy).Dropped
-			if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
-				return err
-			}
-			if c.report.table(j.name, j.plan.Policy).Dropped > before {
-				c.collapsedParent(j)
-			}
-			if err := c.decisions.count(ctx); err != nil {
-				return err
-			}
+		if len(keys) == 0 {
+			continue
+		}
+		if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
+			return err
+		}
+		if c.report.table(j.name).Dropped > 0 {
+			c.collapsedParent(j)
+		}
+		if err := c.decisions.count(ctx); err != nil {
+			return err
 		}
 	}
-	p.end()
+	p.report()
 	if len(c.report.Problems) > 0 {
 		return nil // decisions that cannot be carried out would only be reported twice
 	}
@@ -179,18 +177,20 @@ func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, err
 		return nil, nil
 	}
 	for _, k := range j.target.Keys() {
-		disjoint := false
-		if j.plan.Policy != Rename || !j.plan.Rename.changes(k) {
-			var err error
-			if disjoint, err = c.ids.disjoint(ctx, j, k); err != nil {
+		if !j.plan.Rename.changes(k) {
+			disjoint, err := c.ids.disjoint(ctx, j, k)
+			if err != nil {
 				return nil, err
 			}
+			if disjoint {
+				continue
+			}
 		}
-		if !disjoint && !j.computed(k) {
+		if !j.computed(k) {
 			keys = append(keys, k)
 		}
 	}
-	if len(keys) == 0 && (j.plan.Policy == Rename || j.plan.Policy.collapses()) {
+	if len(keys) == 0 && j.keyed() {
 		keys = slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
 	}
 	return keys, nil
@@ -204,49 +204,30 @@ func (c *checker) collapsedParent(parent *tableJob) {
 			if ref.Parent != parent.name || sameNames(ref.Target, parent.target.Primary) {
 				continue
 			}
-			equal := !slices.ContainsFunc(ref.Target,
-				func(name string) bool { return !slices.Contains(parent.plan.Key, name) })
-			if !equal {
-				c.report.problem(Problem{Code: CodeCollapsedParent, Table: j.name,
-					Column: strings.Join(ref.Columns, ", "),
-					Message: "rows of " + parent.name + " become one with another, and what refers to them by " +
-						strings.Join(ref.Target, ", ") + " cannot be led there",
-					Remedy: "let it refer to the primary key, or name under key: of " + parent.name +
-						" the columns that it refers to, or choose copy or rename for " + parent.name})
-			}
+			apart := func(name string) bool { return !slices.Contains(parent.plan.Key, name) }
+			c.report.problemIf(slices.ContainsFunc(ref.Target, apart), Problem{Code: CodeCollapsedParent,
+				Table: j.name, Column: strings.Join(ref.Columns, ", "),
+				Message: "rows of " + parent.name + " become one with another, and what refers to them by " +
+					strings.Join(ref.Target, ", ") + " cannot be led there",
+				Remedy: "let it refer to the primary key, or name under key: of " + parent.name +
+					" the columns that it refers to, or choose copy or rename for " + parent.name})
 		}
 	}
 }
 
 // overflow reports tables for which there are no new keys, and columns that cannot hold the new keys.
 func (c *checker) overflow() {
+	c.report.Problems = append(c.report.Problems, c.ws.offsets.faults...)
 	for _, j := range c.ws.order {
-		if last, ok := c.decisions.offsets.beyond[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
-				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
-					"and from %d on a key looks like that of a generator of the layout", last, c.ws.minGenerated),
-				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
-					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
-					"the game, made by a generator"})
-		}
-		if why, ok := c.decisions.offsets.gapless[j.name]; ok {
-			c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
-				Message: "renumber: apart: " + why,
-				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
-					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
-					"servers move behind those of the first"})
-		}
 		for _, l := range j.follows.links {
-			sum, renumbered := c.decisions.offsets.added[tableServer{l.parent, allServers}]
+			sum, renumbered := c.ws.offsets.added[tableServer{l.parent, allServers}]
 			if !renumbered || l.path+l.list != "" {
 				continue
 			}
-			if col := j.target.Column(l.column); !c.ws.holdsKey(j.name, l, sum) {
-				c.report.problem(Problem{Code: CodeTotal, Table: j.name, Column: col.Name,
-					Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
-						col.Declared),
-					Remedy: "widen the column in the target"})
-			}
+			c.report.problemIf(!c.ws.holdsKey(j.name, l, sum), Problem{Code: CodeTotal, Table: j.name,
+				Column: l.column, Remedy: "widen the column in the target",
+				Message: fmt.Sprintf("the keys of %s would go up to %d, which %s cannot hold", l.parent, sum,
+					j.target.Column(l.column).Declared)})
 		}
 	}
 }
@@ -272,12 +253,7 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 			return err
 		}
 	}
-	for _, w := range []*sqldb.Writer{r.drops, r.values} {
-		if err := w.Close(); err != nil {
-			return err
-		}
-	}
-	return r.stage.drop(ctx)
+	return errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))
 }
 
 // balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
@@ -286,54 +262,37 @@ func (c *checker) balance(ctx context.Context) error {
 	if len(c.report.Problems) > 0 {
 		return nil
 	}
-	if err := c.notCopied(ctx); err != nil {
-		return err
-	}
 	for share, n := range c.decisions.drops {
 		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
 	}
 	c.report.GivesUp = map[string]GivenUp{}
-	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+	for name, table := range sorted(c.ws.plan.Tables) {
 		var all GivenUp
 		var servers []string
-		for _, s := range c.ws.servers {
+		for i, s := range c.ws.servers {
 			one := c.missing[tableServer{name, s.Number}]
+			if s.db.Tables[name] != nil && !table.Policy.copies() {
+				n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+					newSelection(c.ws, i).table(name)))
+				if err != nil {
+					return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+				}
+				if one = (GivenUp{Skipped: n}); table.Policy == Rebuild {
+					one = GivenUp{Rebuilt: n}
+				}
+			}
 			if all.add(one); one.rows() > 0 {
 				servers = append(servers, fmt.Sprintf("%s %d", s.Name, one.rows()))
 			}
 		}
 		planned := c.ws.plan.GivesUp[name]
-		if planned.Quarantined > 0 && c.ws.plan.Tables[name].BadRows == "quarantine" {
+		if planned.Quarantined > 0 && table.BadRows == "quarantine" {
 			all.Quarantined = planned.Quarantined // only the run knows which rows the target refuses
 		}
 		if all.rows() > 0 {
 			c.report.GivesUp[name] = all
 		}
-		if all != planned {
-			c.report.problem(unbalanced(name, all, planned, servers))
-		}
-	}
-	return nil
-}
-
-// notCopied counts the rows of the tables that are not copied.
-func (c *checker) notCopied(ctx context.Context) error {
-	for name, p := range c.ws.plan.Tables {
-		for i, s := range c.ws.servers {
-			if s.db.Tables[name] == nil || p.Policy.copies() {
-				continue
-			}
-			n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
-				newSelection(c.ws, i).table(name)))
-			if err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
-			}
-			if share := (tableServer{name, s.Number}); p.Policy == Rebuild {
-				c.missing.add(share, GivenUp{Rebuilt: n})
-			} else {
-				c.missing.add(share, GivenUp{Skipped: n})
-			}
-		}
+		c.report.problemIf(all != planned, unbalanced(name, all, planned, servers))
 	}
 	return nil
 }

@@ -1,11 +1,10 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,27 +16,25 @@ import (
 type dataCheck struct {
 	ws           *workspace
 	report       *CheckReport
-	fingerprints map[tableServer]tableMark // as they were when the check began
-	total        int64                     // how many rows will be copied
-	missing      givenUp                   // what the target will not get
+	fingerprints map[tableServer]string // as they were when the check began
+	total        int64                  // how many rows will be copied
+	missing      givenUp                // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
 // undo a merge.
 func (c *dataCheck) emptyTarget(ctx context.Context) error {
-	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
-		if c.ws.plan.Tables[name].Policy == Skip {
+	for name, p := range sorted(c.ws.plan.Tables) {
+		if p.Policy == Skip {
 			continue
 		}
 		filled, err := c.ws.target.Holds(ctx, name)
 		if err != nil {
 			return err
 		}
-		if filled {
-			c.report.problem(Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
-				Message: "the table already holds rows",
-				Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
-		}
+		c.report.problemIf(filled, Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
+			Message: "the table already holds rows",
+			Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
 	}
 	return nil
 }
@@ -49,26 +46,32 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		sel := newSelection(c.ws, src.server)
-		all := c.fingerprints[tableServer{j.name, s.Number}].rows
+		all, err := rowsIn(c.fingerprints[src.share()])
+		if err != nil {
+			return err
+		}
 		kept := all
 		if sel.kept(j, "s") != "" {
 			if kept, err = sel.count(ctx, src); err != nil {
 				return err
 			}
 		}
-		t := c.report.table(j.name, j.plan.Policy)
+		t := c.report.table(j.name)
 		t.Rows[s.Name] = kept
 		if all > kept {
 			t.Left[s.Name] = all - kept
-			met := kept
-			if j.plan.Where != "" && j.plan.Orphans == "drop" {
-				if met, err = sel.meeting(ctx, src); err != nil {
+			met := kept // the condition of the plan
+			switch {
+			case j.plan.Where == "":
+				met = all
+			case j.plan.Orphans == "drop":
+				met, err = s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", sel.table(j.name),
+					" AS s WHERE (", j.plan.Where, ")"))
+				if err != nil {
 					return err
 				}
-			} else if j.plan.Where == "" {
-				met = all
 			}
-			c.missing.add(tableServer{j.name, s.Number}, GivenUp{Orphans: met - kept, Filtered: all - met})
+			c.missing.add(src.share(), GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
 		return nil
@@ -88,15 +91,12 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.ws.eachSource(func(j *tableJob, _ *sourceTable, s *server) error {
-		share := tableServer{j.name, s.Number}
-		if before := c.fingerprints[share]; now[share] != before {
-			c.report.problem(Problem{Code: CodeNotQuiet, Server: s.Name, Table: j.name,
-				Message: fmt.Sprintf("it had %s and now has %s", before.text, now[share].text),
-				Remedy:  "stop the game server first"})
-		}
-		return nil
-	})
+	for j, src := range c.ws.sources() {
+		before, after := c.fingerprints[src.share()], now[src.share()]
+		c.report.problemIf(before != after, Problem{Code: CodeNotQuiet, Server: src.owner.Name, Table: j.name,
+			Message: "it had " + before + " and now has " + after, Remedy: "stop the game server first"})
+	}
+	return nil
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
@@ -107,13 +107,7 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := c.padded(ctx, j, src, s); err != nil {
-			return err
-		}
-		if err := c.copiedNames(ctx, src, s); err != nil {
-			return err
-		}
-		return c.besideWhen(ctx, j, s)
+		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s))
 	})
 }
 
@@ -143,13 +137,12 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 		if err != nil {
 			return err
 		}
-		if all-hits >= few && hits*2 < all {
-			c.report.problem(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
-				Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
-					"renamed with these", all, hits, n.parent, ref.Name),
-				Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
-					"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
-		}
+		c.report.problemIf(all-hits >= few && hits*2 < all, Problem{Code: CodeNameCopy, Server: s.Name,
+			Table: src.job.name, Column: n.column,
+			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
+				"renamed with these", all, hits, n.parent, ref.Name),
+			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
+				"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
 	}
 	return nil
 }
@@ -178,12 +171,10 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			c.report.problem(Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column, Count: n,
-				Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
-					"written without",
-				Remedy: "remove the zeros on the server, or give the column a value by set:"})
-		}
+		c.report.problemIf(n > 0, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
+			Count: n, Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
+				"written without",
+			Remedy: "remove the zeros on the server, or give the column a value by set:"})
 	}
 	return nil
 }
@@ -191,58 +182,51 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
 	ref sqldb.Reference) error {
 	sel := newSelection(c.ws, src.server)
-	columns := strings.Join(ref.Columns, ", ")
-	count := func(condition string) (int64, error) {
-		if condition == "" {
-			return 0, nil
-		}
-		q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", s.db.Kind.Quote(src.table.Name),
-			" AS s WHERE ", condition)
-		return s.db.Number(ctx, q)
+	missing := sel.orphan(j, ref, "s")
+	if missing == "" {
+		return nil
 	}
 	own := "1 = 1"
 	if j.plan.Where != "" {
 		own = "(" + j.plan.Where + ")"
 	}
-	missing := sel.orphan(j, ref, "s")
-	if missing == "" {
-		return nil
+	count := func(condition string) (int64, error) {
+		return s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+			s.db.Kind.Quote(src.table.Name), " AS s WHERE ", own, " AND ", condition))
 	}
-	n := int64(0)
-	if !c.ws.elsewhere.none[leadingOf(j, ref, src.server)] { // which has looked already
+	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
+		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
+	if !c.ws.elsewhere.known[leadingOf(j, ref, src.server)].none { // which has looked already
 		var err error
-		if n, err = count(own + " AND " + missing); err != nil {
+		if p.Count, err = count(missing); err != nil {
 			return err
 		}
 	}
-	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
-		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
 	if c.ws.policy(ref.Parent) == Skip {
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
-	wrong, err := c.leadsNowhere(j, src, ref, sel, n, count)
-	switch {
-	case err != nil:
+	wrong, err := c.leadsNowhere(j, src, ref, sel, p.Count, count)
+	if err != nil {
 		return err
-	case n == 0:
+	}
+	report := c.report.problem
+	switch {
 	case wrong:
 		p.Message = "not one value is a key of " + ref.Parent + " on this server, so the reference looks wrong"
 		p.Remedy = "correct it under references: of the table; or, if these rows are really not wanted, leave " +
 			"them out by where: of the table"
-		c.report.problem(p)
 	case j.plan.Orphans == "drop":
-		p.Remedy = "not copied, because of orphans: drop"
-		c.report.warn(p)
+		p.Remedy, report = "not copied, because of orphans: drop", c.report.warn
 	case j.plan.Orphans == "null" && j.nullable(ref) != "":
-		p.Remedy = "copied without the reference, because of orphans: null"
-		c.report.warn(p)
+		p.Remedy, report = "copied without the reference, because of orphans: null", c.report.warn
 	case j.plan.Orphans == "null":
 		p.Remedy = "the reference cannot be NULL in the target: " + c.orphanAnswers(j, ref)
-		c.report.problem(p)
 	default:
 		p.Remedy = c.orphanAnswers(j, ref)
-		c.report.problem(p)
+	}
+	if p.Count > 0 {
+		report(p)
 	}
 	if j.plan.Orphans != "drop" || !slices.ContainsFunc(j.circular,
 		func(r sqldb.Reference) bool { return r.Parent == ref.Parent }) {
@@ -254,14 +238,12 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	if keptParent == "" || kept == "" {
 		return nil
 	}
-	n, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
-		sel.without(j, ref, "s", "q", keptParent)))
-	if n > 0 {
-		c.report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: columns, Count: n,
-			Message: "the reference leads to a row of " + ref.Parent +
-				" that is dropped as an orphan itself, in a circle",
-			Remedy: "set orphans: null on the table"})
-	}
+	p.Count, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+
+		" AND "+sel.without(j, ref, "s", "q", keptParent)))
+	p.Message = "the reference leads to a row of " + ref.Parent +
+		" that is dropped as an orphan itself, in a circle"
+	p.Remedy = "set orphans: null on the table"
+	c.report.problemIf(p.Count > 0, p)
 	return err
 }
 
@@ -269,17 +251,13 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 // though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
 // single row says nothing.
 func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
-	count func(condition string) (int64, error),
-) (bool, error) {
+	count func(condition string) (int64, error)) (bool, error) {
 	parent := c.ws.jobs[ref.Parent]
 	refuses := j.plan.Orphans != "drop" && j.plan.Orphans != "null"
 	if n < 2 || refuses || ref.Enforced || parent == nil || parent.sources[src.server] == nil {
 		return false, nil
 	}
 	refers := sel.refers(j, ref, "s")
-	if j.plan.Where != "" {
-		refers = "(" + j.plan.Where + ") AND " + refers
-	}
 	all, err := count(refers)
 	if err != nil || all > n {
 		return false, err
@@ -292,8 +270,7 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 // besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
 // They may refer to the same table, or to another one whose keys change.
 func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
-	whens := j.whens()
-	for _, name := range slices.Sorted(maps.Keys(whens)) {
+	for name, when := range sorted(j.whens()) {
 		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
 		}
@@ -303,7 +280,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 				keys = append(keys, census.Column{Table: parent.name, Name: parent.key().Name})
 			}
 		}
-		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, whens[name])
+		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
 		if err != nil {
 			return err
 		}
@@ -357,14 +334,13 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 func (c *dataCheck) estimate(ctx context.Context) error {
 	var largest *sourceTable
 	maxRows := int64(0)
-	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if n := c.report.table(j.name, j.plan.Policy).Rows[s.Name]; n > maxRows {
+	for j, src := range c.ws.sources() {
+		if n := c.report.table(j.name).Rows[src.owner.Name]; n > maxRows {
 			maxRows, largest = n, src
 		}
+	}
+	if largest == nil {
 		return nil
-	})
-	if err != nil || largest == nil {
-		return err
 	}
 	began := time.Now()
 	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
@@ -380,7 +356,6 @@ type idCheck struct {
 	ws      *workspace
 	report  *CheckReport
 	origins []map[place]origin // of columns, by position of the server
-	offsets *keyOffsets
 }
 
 // origin counts the IDs in a column by the server that made them.
@@ -389,19 +364,20 @@ type origin struct {
 	others     map[int64]int64
 }
 
-func (o origin) clean() bool { return o.plain == 0 && len(o.others) == 0 }
-
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
 // so most tables need no further comparison. The servers are asked at the same time.
 func (c *idCheck) check(ctx context.Context) error {
-	numbered := func(src *sourceTable) bool {
-		return src != nil && len(src.key) == 1 && src.pairs[src.key[0]].target.Family == sqldb.FamilyInt
+	numbered := func(src *sourceTable) string {
+		if src == nil || len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
+			return ""
+		}
+		return src.pairs[src.key[0]].target.Name
 	}
 	err := atOnce(len(c.ws.servers), func(i int) error {
 		for _, j := range c.ws.order {
-			if src := j.sources[i]; numbered(src) {
-				if _, err := c.origin(ctx, src, src.pairs[src.key[0]].target.Name); err != nil {
-					return fmt.Errorf("%s: table %s: %w", src.owner().Name, j.name, err)
+			if column := numbered(j.sources[i]); column != "" {
+				if _, err := c.origin(ctx, j.sources[i], column); err != nil {
+					return fmt.Errorf("%s: table %s: %w", c.ws.servers[i].Name, j.name, err)
 				}
 			}
 		}
@@ -411,10 +387,10 @@ func (c *idCheck) check(ctx context.Context) error {
 		return err
 	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		if !numbered(src) {
+		column := numbered(src)
+		if column == "" {
 			return nil
 		}
-		column := src.pairs[src.key[0]].target.Name
 		o, err := c.origin(ctx, src, column)
 		if err != nil {
 			return err
@@ -448,27 +424,23 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	if o, ok := c.origins[src.server][key]; ok {
 		return o, nil
 	}
-	s := src.owner()
+	s := src.owner
 	name := "s." + s.db.Kind.Quote(column)
-	q := sqldb.NewStatement(s.db.Kind,
-		fmt.Sprintf("SELECT CASE WHEN %s < %d THEN -1 ELSE %s END AS made_by, COUNT(*)",
-			name, c.ws.minGenerated, c.ws.layout.sql(name)))
-	sel := newSelection(c.ws, src.server)
-	sel.rows(q, src, name+" IS NOT NULL")
+	l := c.ws.layout
+	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
+		"((%[1]s >> %[3]d) & %[4]d) END AS made_by, COUNT(*)", name, l.least, l.shift, l.mask),
+		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
-	err := s.db.Each(ctx, q.Add(" GROUP BY 1"), func(values []any) error {
-		number, err := strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(sqldb.Text(values[1]), 10, 64)
+	err := s.db.Each(ctx, q, func(values []any) error {
+		n, err := numbers(values...)
 		switch {
-		case number < 0:
-			o.plain += n
-		case slices.Contains(s.numbers, number):
-			o.own += n
+		case err != nil:
+		case n[0] < 0:
+			o.plain += n[1]
+		case slices.Contains(s.numbers, n[0]):
+			o.own += n[1]
 		default:
-			o.others[number] += n
+			o.others[n[0]] += n[1]
 		}
 		return err
 	})
@@ -484,40 +456,38 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 	}
 	for _, name := range k.Columns() {
 		for _, ref := range j.refs {
-			if slices.Contains(ref.Columns, name) && c.report.table(ref.Parent,
-				c.ws.policy(ref.Parent)).Dropped > 0 {
+			follows := slices.Contains(ref.Columns, name) && c.ws.copied(ref.Parent)
+			if follows && c.report.table(ref.Parent).Dropped > 0 {
 				return false, nil // two references may be changed to one row
 			}
 		}
 	}
 	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
-		return c.offsets.separates(ctx, j)
+		return c.ws.offsets.separates(ctx, j)
 	}
-	proven := false
+	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
+	if slices.ContainsFunc(j.present(), other) {
+		return false, nil
+	}
 	for _, name := range k.Columns() {
-		all := j.target.Column(name).Family == sqldb.FamilyInt
-		for _, src := range j.present() {
-			if !all {
-				break
-			}
-			if source := src.table.Column(name); source == nil || source.Family != sqldb.FamilyInt {
-				all = false
-				continue
-			}
-			o, err := c.origin(ctx, src, name)
-			if err != nil {
-				return false, err
-			}
-			all = o.clean()
+		if own, err := c.own(ctx, j, name); err != nil || own {
+			return own, err
 		}
-		proven = proven || all
 	}
-	if !proven {
+	return false, nil
+}
+
+// own reports whether a column holds only IDs that the server of the row has made.
+func (c *idCheck) own(ctx context.Context, j *tableJob, column string) (bool, error) {
+	if j.target.Column(column).Family != sqldb.FamilyInt {
 		return false, nil
 	}
 	for _, src := range j.present() {
-		if !c.sameKey(src, k) {
+		if source := src.table.Column(column); source == nil || source.Family != sqldb.FamilyInt {
 			return false, nil
+		}
+		if o, err := c.origin(ctx, src, column); err != nil || o.plain > 0 || len(o.others) > 0 {
+			return false, err
 		}
 	}
 	return true, nil
@@ -532,14 +502,14 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 		}
 		text := target.Family != sqldb.FamilyInt && target.Family != sqldb.FamilyBool &&
 			target.Family != sqldb.FamilyUUID
-		if text && (src.owner().db.Kind != c.ws.target.Kind ||
+		if text && (src.owner.db.Kind != c.ws.target.Kind ||
 			source.Collation != target.Collation ||
 			source.Declared != target.Declared) {
 			return false
 		}
 	}
 	// Only the indexes of SQLite have their own collations.
-	both := src.owner().db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
+	both := src.owner.db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
 	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
 		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
 			return false
@@ -567,9 +537,15 @@ func (c *insideCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		var links []*insideLink
 		for _, l := range src.links {
-			if l.inside() {
-				links = append(links, &insideLink{sourceLink: l})
+			if !l.inside() {
+				continue
 			}
+			column := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
+			if l.bits.used() {
+				column += " bits " + l.bits.String()
+			}
+			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
+			links = append(links, &insideLink{l, p, p})
 		}
 		if len(links) == 0 {
 			return nil
@@ -587,8 +563,9 @@ func (c *insideCheck) check(ctx context.Context) error {
 			}
 		}
 		for _, l := range links {
-			l.tell(c.report, s, j)
-			c.broken = c.broken || l.broken > 0
+			c.report.problemIf(l.broken.Count > 0, l.broken)
+			c.report.problemIf(l.lost.Count > 0, l.lost)
+			c.broken = c.broken || l.broken.Count > 0
 		}
 		return nil
 	})
@@ -597,9 +574,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 // insideLink is a reference inside of a column, and what is wrong with its rows.
 type insideLink struct {
 	sourceLink
-	broken, lost        int64  // rows that cannot be read, and rows with a key that leads nowhere
-	brokenRow, lostKey  string // examples
-	brokenBy, lostInRow string
+	broken, lost Problem // of rows that cannot be read, and of those with a key that leads nowhere
 }
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
@@ -615,8 +590,9 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 		}
 		keys, err := l.keys(values)
 		if err != nil {
-			if l.broken++; l.broken == 1 {
-				l.brokenRow, l.brokenBy = sqldb.KeyText(r.key), err.Error()
+			if l.broken.Count++; l.broken.Count == 1 {
+				l.broken.Code, l.broken.Message = CodeRefused, fmt.Sprintf(
+					"the references cannot be read, such as in row %s: %v", sqldb.KeyText(r.key), err)
 			}
 			continue
 		}
@@ -636,8 +612,10 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
-			if l.lost++; l.lost == 1 {
-				l.lostKey, l.lostInRow = sqldb.Shorten(sqldb.Text(v)), sqldb.KeyText(rows[i].key)
+			if l.lost.Count++; l.lost.Count == 1 {
+				l.lost.Code, l.lost.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does "+
+					"not exist or is not copied, such as %s in row %s", l.parent, sqldb.Shorten(sqldb.Text(v)),
+					sqldb.KeyText(rows[i].key))
 			}
 			break
 		}
@@ -661,17 +639,14 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 			all = append(all, v)
 		}
 	}
-	ask := func(some []any) error {
-		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind))
-		newSelection(ws, server).rows(q, src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some))
-		return db.Each(ctx, q, func(values []any) error {
+	var ask func(some []any) error
+	ask = func(some []any) error {
+		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind),
+			newSelection(ws, server).rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
+		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-	}
-	var halve func(some []any) error
-	halve = func(some []any) error {
-		err := ask(some)
 		switch {
 		case err == nil || !sqldb.IsDataError(err):
 			return err
@@ -679,79 +654,52 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 			return nil // The database cannot even compare it with its keys, so it is none of them.
 		}
 		middle := len(some) / 2
-		if err := halve(some[:middle]); err != nil {
+		if err := ask(some[:middle]); err != nil {
 			return err
 		}
-		return halve(some[middle:])
+		return ask(some[middle:])
 	}
 	for some := range slices.Chunk(all, batch) {
-		if err := halve(some); err != nil {
+		if err := ask(some); err != nil {
 			return nil, err
 		}
 	}
 	return there, nil
 }
 
-// tell adds what was found to the report.
-func (l *insideLink) tell(report *CheckReport, s *server, j *tableJob) {
-	place := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
-	if l.bits.used() {
-		place += " bits " + l.bits.String()
-	}
-	if l.broken > 0 {
-		report.problem(Problem{Code: CodeRefused, Server: s.Name, Table: j.name, Column: place, Count: l.broken,
-			Message: fmt.Sprintf("the references cannot be read, such as in row %s: %s", l.brokenRow, l.brokenBy),
-			Remedy:  remedyOfInside})
-	}
-	if l.lost > 0 {
-		report.problem(Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: place, Count: l.lost,
-			Message: fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, "+
-				"such as %s in row %s", l.parent, l.lostKey, l.lostInRow),
-			Remedy: remedyOfInside})
-	}
-}
-
 // disputed counts the rows in which two references hold that would change the same key in two ways.
 func (c *insideCheck) disputed(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+		sel := newSelection(c.ws, src.server)
 		for _, l := range src.links {
 			for _, m := range l.rivals {
 				o := src.links[m]
 				if o.repeats(l.link) {
 					continue
 				}
-				if err := c.dispute(ctx, j, src, s, o.link, l.link); err != nil {
+				p := src.pairs[o.index]
+				value := "s." + s.db.Kind.Quote(p.source.Name)
+				if p.set {
+					value = sel.set(j.plan.Set[p.target.Name])
+				}
+				condition := []string{value + " IS NOT NULL"}
+				for _, when := range []string{o.link.when, l.link.when} {
+					if when != "" {
+						condition = append(condition, "("+when+")")
+					}
+				}
+				q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...))
+				n, err := s.db.Number(ctx, q)
+				if err != nil {
 					return err
 				}
+				c.broken = c.broken || n > 0
+				c.report.problemIf(n > 0, Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: o.column,
+					Count: n, Message: "two references hold, and the same keys would have to follow " +
+						disputants(o.link, l.link),
+					Remedy: "let no two conditions of when: hold in one row, or correct the rows on their server"})
 			}
 		}
 		return nil
 	})
-}
-
-func (c *insideCheck) dispute(ctx context.Context, j *tableJob, src *sourceTable, s *server,
-	a, b link) error {
-	sel := newSelection(c.ws, src.server)
-	p := src.pairs[src.index(a.column)]
-	value := "s." + s.db.Kind.Quote(p.source.Name)
-	if p.set {
-		value = sel.set(j.plan.Set[p.target.Name])
-	}
-	condition := []string{value + " IS NOT NULL"}
-	for _, l := range []link{a, b} {
-		if l.when != "" {
-			condition = append(condition, "("+l.when+")")
-		}
-	}
-	q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)")
-	sel.rows(q, src, condition...)
-	n, err := s.db.Number(ctx, q)
-	if err != nil || n == 0 {
-		return err
-	}
-	c.broken = true
-	c.report.problem(Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: a.column, Count: n,
-		Message: "two references hold, and the same keys would have to follow " + disputants(a, b),
-		Remedy:  "let no two conditions of when: hold in one row, or correct the rows on their server"})
-	return nil
 }

@@ -135,3 +135,18 @@ func TestAColumnThatHoldsKeysThatChangeIsMentioned(t *testing.T) {
 		}
 	})
 }
+
+// A table that is skipped is no table of the report, even if a key of another one refers to it.
+func TestAReportListsTheTablesThatAreCopied(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE kinds (id BIGINT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE items (kind_id BIGINT NOT NULL REFERENCES kinds (id), n BIGINT NOT NULL, PRIMARY KEY (kind_id, n))"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"kinds": {Policy: merge.Skip}, "items": {Policy: merge.Copy}}, nil, nil)
+		report, _ := problems(t, open(t, plan))
+		if len(report.Tables) != 1 || report.Tables[0].Name != "items" {
+			t.Errorf("%+v", report.Tables)
+		}
+	})
+}

@@ -30,36 +30,34 @@ func (c *schemaCheck) tables() {
 			names = append(names, o.Name)
 		}
 	}
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if needed(ws.target.Kind, name) {
-			c.report.problem(Problem{Code: CodePlan, Server: ws.target.Name, Table: name,
-				Message: "the merge needs this name for a table of its own",
-				Remedy: "rename it in the target and on the servers for the time of the merge; or, if a merge into " +
-					"this database was tried by another version, make a fresh target"})
-		}
+	slices.Sort(names)
+	for _, name := range names {
+		c.report.problemIf(needed(ws.target.Kind, name), Problem{Code: CodePlan, Server: ws.target.Name,
+			Table: name, Message: "the merge needs this name for a table of its own",
+			Remedy: "rename it in the target and on the servers for the time of the merge; or, if a merge into " +
+				"this database was tried by another version, make a fresh target"})
 	}
 	for _, d := range ws.databases() {
-		for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
-			if ws.plan.Tables[name] == nil {
-				c.report.problem(Problem{Code: CodeUnknownTable, Server: d.Name, Table: name,
-					Message: "the table is not in the plan",
-					Remedy:  "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
-			}
+		for name, t := range sorted(d.Tables) {
+			c.report.problemIf(t.Hidden && ws.policy(name).copies(), Problem{Code: CodeHiddenRows, Server: d.Name,
+				Table: name, Message: "row-level security hides rows of the table from this login",
+				Remedy: "use a login with BYPASSRLS, or the owner of the table without FORCE ROW LEVEL SECURITY"})
+			c.report.problemIf(ws.plan.Tables[name] == nil, Problem{Code: CodeUnknownTable, Server: d.Name,
+				Table: name, Message: "the table is not in the plan",
+				Remedy: "give it a policy, as a draft from this plan does; with skip, its rows stay behind"})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
-		p := ws.plan.Tables[name]
+	for name, p := range sorted(ws.plan.Tables) {
 		if !ws.known(name) {
 			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table",
 				Remedy: "correct its name in the plan, or remove it"})
 			continue
 		}
 		for _, s := range ws.servers {
-			if s.db.Tables[name] == nil && p.Policy.copies() && !slices.Contains(p.Absent, s.Name) {
-				c.report.problem(Problem{Code: CodeMissingTable, Server: s.Name, Table: name,
+			c.report.problemIf(s.db.Tables[name] == nil && p.Policy.copies() && !slices.Contains(p.Absent, s.Name),
+				Problem{Code: CodeMissingTable, Server: s.Name, Table: name,
 					Message: "the server has no such table",
 					Remedy:  "if that is right, list the server under absent: of the table"})
-			}
 		}
 	}
 }
@@ -79,10 +77,11 @@ func (c *schemaCheck) inventory() {
 				continue // nothing of it is lost
 			}
 			p := Problem{Code: CodeLeftOut, Server: d.Name, Table: o.Name,
-				Message: "a " + o.Kind + ", which a merge does not copy",
+				Message: "a " + strings.TrimSpace(o.Kind+" "+o.What) + ", which a merge does not copy",
 				Remedy:  fmt.Sprintf("list it under left_out: of the plan as {kind: %s, name: %s}", o.Kind, o.Name)}
-			if o.What != "" {
-				p.Message = "a " + o.Kind + " " + o.What + ", which a merge does not copy"
+			report := c.report.warn
+			if o.Rows {
+				report = c.report.problem
 			}
 			switch {
 			case o.Kind == "schema":
@@ -92,11 +91,7 @@ func (c *schemaCheck) inventory() {
 			default:
 				p.Remedy += ", once the migrations make it in the target"
 			}
-			if o.Rows {
-				c.report.problem(p)
-			} else {
-				c.report.warn(p)
-			}
+			report(p)
 		}
 	}
 	for _, l := range unused {
@@ -110,8 +105,8 @@ func (c *schemaCheck) inventory() {
 // the tables that are written, and events. They may change rows, or write into tables that are compared.
 func (c *schemaCheck) fires() {
 	unused := slices.Clone(c.ws.plan.Fires)
-	meet := func(p Problem, name, disable string) {
-		p.Code, p.Server = CodeTrigger, c.ws.target.Name
+	meet := func(table, name, message, disable string) {
+		p := Problem{Code: CodeTrigger, Server: c.ws.target.Name, Table: table, Message: message}
 		if slices.Contains(c.ws.plan.Fires, name) {
 			unused = slices.DeleteFunc(unused, func(listed string) bool { return listed == name })
 			c.report.warn(p)
@@ -127,14 +122,12 @@ func (c *schemaCheck) fires() {
 	}
 	for _, j := range c.ws.order {
 		for _, name := range j.target.Triggers {
-			meet(Problem{Table: j.name,
-				Message: "the trigger " + name + " acts on rows that the merge writes"}, name,
-				disable)
+			meet(j.name, name, "the trigger "+name+" acts on rows that the merge writes", disable)
 		}
 	}
 	for _, o := range c.ws.target.Objects {
 		if o.Acts {
-			meet(Problem{Table: o.Name, Message: "the event acts in the target while the merge writes"}, o.Name,
+			meet(o.Name, o.Name, "the event acts in the target while the merge writes",
 				"disable it in the target, or turn off event_scheduler,")
 		}
 	}
@@ -145,26 +138,13 @@ func (c *schemaCheck) fires() {
 	}
 }
 
-// hidden reports tables of which the login may not see all rows.
-func (c *schemaCheck) hidden() {
-	for _, d := range c.ws.databases() {
-		for name, t := range d.Tables {
-			if t.Hidden && c.ws.policy(name).copies() {
-				c.report.problem(Problem{Code: CodeHiddenRows, Server: d.Name, Table: name,
-					Message: "row-level security hides rows of the table from this login",
-					Remedy:  "use a login with BYPASSRLS, or the owner of the table without FORCE ROW LEVEL SECURITY"})
-			}
-		}
-	}
-}
-
 // undecided reports the tables and columns about which the plan does not decide, with what a draft would
 // choose from.
 func (c *schemaCheck) undecided(ctx context.Context) error {
 	d := newDrafter(c.ws)
-	for _, name := range slices.Sorted(maps.Keys(c.ws.plan.Tables)) {
+	for name, planned := range sorted(c.ws.plan.Tables) {
 		c.openColumns(name)
-		if c.ws.policy(name) != NotDecided || !c.ws.known(name) {
+		if planned.Policy != NotDecided || !c.ws.known(name) {
 			continue
 		}
 		own, candidates, err := d.suggest(ctx, name)
@@ -186,39 +166,27 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 func (c *schemaCheck) columns() {
 	for _, j := range c.ws.order {
 		c.named(j)
-		c.reserved(j)
-		c.ownKeys(j)
-		if j.target.Engine != "" {
-			c.report.problem(Problem{Code: CodeEngine, Server: c.ws.target.Name, Table: j.name,
-				Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends early could " +
-					"write rows twice or lose them",
-				Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
-					"verify it can be changed back"})
+		for _, column := range stagedColumns(j, j.target.Keys()) {
+			reserved := slices.Contains(sqldb.ColumnNames(fixedColumns()), strings.ToLower(column.Name))
+			c.report.problemIf(reserved, Problem{Code: CodePlan, Table: j.name, Column: column.Name,
+				Message: "the temporary tables of the merge have a column of their own with this name",
+				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
+		c.ownKeys(j)
+		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
+			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
+				"early could write rows twice or lose them",
+			Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
+				"verify it can be changed back"})
 		for _, k := range j.target.Keys() {
-			if k.Manifold() {
-				c.report.problem(Problem{Code: CodeUncheckable, Server: c.ws.target.Name, Table: j.name,
-					Column: k.Name,
-					Message: "it is unique in every element of an array, so rows cannot be compared in it before " +
-						"they are written",
-					Remedy: "drop the index in the target; made again after verify, it says which rows have an " +
-						"element in common"})
-			}
+			c.report.problemIf(k.Manifold(), Problem{Code: CodeUncheckable, Server: c.ws.target.Name, Table: j.name,
+				Column: k.Name, Message: "it is unique in every element of an array, so rows cannot be compared in " +
+					"it before they are written",
+				Remedy: "drop the index in the target; made again after verify, it says which rows have an element " +
+					"in common"})
 		}
 		for _, src := range j.present() {
 			c.columnsOf(j, src)
-		}
-	}
-}
-
-// reserved refuses columns whose names the temporary tables of the keys have for columns of their own.
-func (c *schemaCheck) reserved(j *tableJob) {
-	own := sqldb.ColumnNames(fixedColumns())
-	for _, column := range stagedColumns(j, j.target.Keys()) {
-		if slices.Contains(own, strings.ToLower(column.Name)) {
-			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column.Name,
-				Message: "the temporary tables of the merge have a column of their own with this name",
-				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
 	}
 }
@@ -228,77 +196,57 @@ const remedyOfNoKey = "give the table a primary key on the servers and in the ta
 // named checks that the target has the columns that the plan names.
 func (c *schemaCheck) named(j *tableJob) {
 	p := j.plan
-	names := slices.Concat(p.Key, p.Sum, p.Min, p.Max)
-	if p.By != "" {
-		names = append(names, p.By)
-	}
+	names := slices.Concat(p.Key, p.Sum, p.Min, p.Max, []string{p.By}, p.Rename.writes(),
+		slices.Sorted(maps.Keys(p.Set)))
 	if p.Rename != nil {
-		names = append(names, p.Rename.Column)
-		if p.Rename.By != "" {
-			names = append(names, p.Rename.By)
-		}
-		for _, d := range p.Rename.Derived {
-			names = append(names, d.Column)
-		}
+		names = append(names, p.Rename.By)
 		for _, n := range p.Rename.Copies {
 			other := c.ws.jobs[n.Table]
 			if other == nil && !c.ws.policy(n.Table).copies() {
 				continue // nothing of it is copied
 			}
-			if other == nil || other.target.Column(n.Column) == nil || other.target.Column(n.Ref) == nil {
-				c.report.problem(Problem{Code: CodeNameCopy, Table: j.name,
-					Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
-						n.Column, n.Ref),
-					Remedy: "correct it under copies: of the table, or remove it"})
-			}
+			c.report.problemIf(other == nil || other.target.Column(n.Column) == nil ||
+				other.target.Column(n.Ref) == nil, Problem{Code: CodeNameCopy, Table: j.name,
+				Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
+					n.Column, n.Ref),
+				Remedy: "correct it under copies: of the table, or remove it"})
 		}
 	}
-	names = slices.AppendSeq(names, maps.Keys(p.Set))
 	for _, name := range names {
-		if j.target.Column(name) == nil {
-			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
-				Message: "the plan names the column, but the target lacks it",
-				Remedy:  "correct the name in the plan, or add the column to the target"})
-		}
+		c.report.problemIf(name != "" && j.target.Column(name) == nil, Problem{Code: CodePlan, Table: j.name,
+			Column: name, Message: "the plan names the column, but the target lacks it",
+			Remedy: "correct the name in the plan, or add the column to the target"})
 	}
-	for name := range p.Set {
-		if slices.Contains(j.target.Primary, name) {
-			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
-				Message: "set changes the primary key, by which rows are known",
-				Remedy:  "use renumber, or change the rows on their server"})
-		}
+	for name, expression := range sorted(p.Set) {
+		c.report.problemIf(slices.Contains(j.target.Primary, name), Problem{Code: CodePlan, Table: j.name,
+			Column: name, Message: "set changes the primary key, by which rows are known",
+			Remedy: "use renumber, or change the rows on their server"})
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
-		if strings.Contains(p.Set[name], wordRenamed) &&
-			(slices.ContainsFunc(j.target.Keys(), covers) || j.refers(name) || name == p.Rename.Column) {
-			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
-				Message: "set changes it by {renamed}, and it is part of a unique key or of a reference, or it " +
-					"is the name: who gets a new name depends on these",
-				Remedy: "set another column by {renamed}"})
-		}
+		c.report.problemIf(strings.Contains(expression, wordRenamed) && (j.refers(name) ||
+			slices.ContainsFunc(j.target.Keys(), covers) || name == p.Rename.Column), Problem{Code: CodePlan,
+			Table: j.name, Column: name,
+			Message: "set changes it by {renamed}, and it is part of a unique key or of a reference, or it " +
+				"is the name: who gets a new name depends on these",
+			Remedy: "set another column by {renamed}"})
 	}
-	if key := j.key(); p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
-		p.BadRows == "quarantine" && len(j.target.Primary) != 1) {
-		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
-				"quarantine, one other unique key of one integer column",
-			Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
-				"server, or their rows become one by keep_first or newest, if they mean the same"})
-	}
+	key := j.key()
+	c.report.problemIf(p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
+		p.BadRows == "quarantine" && len(j.target.Primary) != 1), Problem{Code: CodePlan, Table: j.name,
+		Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
+			"quarantine, one other unique key of one integer column",
+		Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
+			"server, or their rows become one by keep_first or newest, if they mean the same"})
+	numeric := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat, sqldb.FamilyBool}
 	for _, name := range p.Sum {
-		col := j.target.Column(name)
-		if col != nil && !slices.Contains([]sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat,
-			sqldb.FamilyBool},
-			col.Family) {
+		if col := j.target.Column(name); col != nil && !slices.Contains(numeric, col.Family) {
 			c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: name,
 				Message: "a column of type " + col.Declared + " cannot be added",
 				Remedy:  "remove it from sum: of the table, so that the value of the first server stays"})
 		}
 	}
-	if needsKey := p.Policy == Rename || p.Policy.collapses(); needsKey && len(j.target.Primary) == 0 {
-		c.report.problem(Problem{Code: CodeNoKey, Table: j.name,
-			Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
-			Remedy:  remedyOfNoKey})
-	}
+	c.report.problemIf(j.keyed() && len(j.target.Primary) == 0, Problem{Code: CodeNoKey, Table: j.name,
+		Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
+		Remedy:  remedyOfNoKey})
 	for _, name := range j.target.Exclusions {
 		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: name,
 			Message: "whether rows of several servers break the exclusion constraint is not tried beforehand",
@@ -319,32 +267,28 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 	if !j.plan.Policy.collapses() {
 		return
 	}
-	key := j.plan.Key
+	key, p := j.plan.Key, Problem{Code: CodePlan, Table: j.name}
 	switch counted := c.countedIn(j); {
 	case len(key) == 0:
-		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which",
-			Remedy:  "name under key: of the table the columns by which rows are equal" + keysToName(j)})
-		return
+		p.Message = "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which"
+		p.Remedy = "name under key: of the table the columns by which rows are equal" + keysToName(j)
 	case j.plan.Renumber != "" && len(j.target.Primary) == 1 && slices.Contains(key, j.target.Primary[0]):
-		c.report.problem(Problem{Code: CodePlan, Table: j.name,
-			Message: "renumber gives every row a primary key of its own, so no two rows can become one by it",
-			Remedy: "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
-				"an equal key means the same on all servers; or choose copy, if it does not"})
+		p.Message = "renumber gives every row a primary key of its own, so no two rows can become one by it"
+		p.Remedy = "name under key: of the table the columns by which rows are equal; or remove renumber:, if " +
+			"an equal key means the same on all servers; or choose copy, if it does not"
 	case counted != "":
-		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: counted,
-			Message: "rows would become one by a column that the databases count, so it says nothing about what " +
-				"is equal",
-			Remedy: "name under key: of the table other columns, which mean the same on all servers; or choose " +
-				"copy"})
+		p.Column = counted
+		p.Message = "rows would become one by a column that the databases count, so it says nothing about what " +
+			"is equal"
+		p.Remedy = "name under key: of the table other columns, which mean the same on all servers; or choose " +
+			"copy"
 	}
+	c.report.problemIf(p.Message != "", p)
 	refuse := func(column, target string) {
 		// Rows that become one have the same target if it is in the key, and then nothing has to follow.
 		same := j.plan.Renumber == "" && slices.Contains(key, target)
-		if same || column == target || !slices.Contains(key, column) {
-			return
-		}
-		c.report.problem(Problem{Code: CodePlan, Table: j.name, Column: column,
+		c.report.problemIf(!same && column != target && slices.Contains(key, column), Problem{Code: CodePlan,
+			Table: j.name, Column: column,
 			Message: "rows become one by a key with this column, which refers to rows of the same table that may " +
 				"become one, too",
 			Remedy: "name under key: of the table other columns by which rows are equal; or choose copy or rename"})
@@ -392,23 +336,24 @@ func keysToName(j *tableJob) string {
 }
 
 func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
-	s := src.owner()
+	s := src.owner
 	for _, source := range src.table.Columns {
-		target := j.target.Column(source.Name)
-		if target != nil && target.Generated && !source.Generated && !slices.Contains(j.plan.Ignore,
-			source.Name) {
-			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: source.Name,
-				Message: "the target computes the column, so the values that the server holds would be lost",
-				Remedy:  "make it an ordinary column of the target, or list it under ignore: of the table"})
+		if source.Generated || slices.Contains(j.plan.Ignore, source.Name) {
+			continue
 		}
-		if target == nil && !source.Generated && !slices.Contains(j.plan.Ignore, source.Name) {
-			c.report.problem(Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: source.Name,
-				Message: "the target lacks the column, so its values would be lost",
-				Remedy:  "add it to the target, or list it under ignore: of the table"})
+		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: source.Name}
+		switch target := j.target.Column(source.Name); {
+		case target == nil:
+			p.Message = "the target lacks the column, so its values would be lost"
+			p.Remedy = "add it to the target, or list it under ignore: of the table"
+		case target.Generated:
+			p.Message = "the target computes the column, so the values that the server holds would be lost"
+			p.Remedy = "make it an ordinary column of the target, or list it under ignore: of the table"
 		}
+		c.report.problemIf(p.Message != "", p)
 	}
 	for _, target := range j.target.Writable() {
-		if src.has(target.Name) {
+		if src.index(target.Name) >= 0 {
 			continue
 		}
 		p := Problem{Code: CodeMissingColumn, Server: s.Name, Table: j.name, Column: target.Name,
@@ -420,37 +365,30 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 				p.Remedy += ", or give the column a value by set:, or a default in the target"
 			}
 			c.report.problem(p)
-			continue
+		} else {
+			c.report.warn(p)
 		}
-		c.report.warn(p)
 	}
 	for _, p := range src.pairs {
-		if !sqldb.Fits(p.source, p.target, s.db.Kind, c.ws.target.Kind) && !slices.Contains(j.plan.Convert,
-			p.target.Name) {
-			c.report.problem(Problem{Code: CodeColumnType, Server: s.Name, Table: j.name, Column: p.target.Name,
-				Message: fmt.Sprintf("it is %s there and %s in the target", p.source.Declared, p.target.Declared),
-				Remedy:  "change one of them, or list the column under convert: of the table"})
-		}
+		c.report.problemIf(!sqldb.Fits(p.source, p.target, s.db.Kind, c.ws.target.Kind) &&
+			!slices.Contains(j.plan.Convert, p.target.Name), Problem{Code: CodeColumnType, Server: s.Name,
+			Table: j.name, Column: p.target.Name,
+			Message: fmt.Sprintf("it is %s there and %s in the target", p.source.Declared, p.target.Declared),
+			Remedy:  "change one of them, or list the column under convert: of the table"})
 	}
 	if len(src.key) == 0 {
 		c.report.warn(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
 			Message: "the table has no primary key, so it is copied slowly, and equal rows cannot be told apart"})
-		if j.plan.Policy == Rename || j.plan.Policy.collapses() {
-			c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
-				Message: "the policy " + string(j.plan.Policy) +
-					" needs a primary key, and the table has none there",
-				Remedy: remedyOfNoKey})
-		}
+		c.report.problemIf(j.keyed(), Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
+			Message: "the policy " + string(j.plan.Policy) + " needs a primary key, and the table has none there",
+			Remedy:  remedyOfNoKey})
 	}
-	if j.plan.Rename != nil && len(src.key) > 0 && !slices.Equal(src.table.Primary, j.target.Primary) &&
-		c.ws.repeatsNames(j) {
-		c.report.problem(Problem{Code: CodeNoKey, Server: s.Name, Table: j.name,
-			Message: "its primary key is (" + strings.Join(src.table.Primary, ", ") + ") there and (" +
-				strings.Join(j.target.Primary, ", ") +
-				") in the target, so what repeats its names would not follow " +
-				"them",
-			Remedy: "give the table one primary key on the servers and in the target"})
-	}
+	c.report.problemIf(j.plan.Rename != nil && len(src.key) > 0 && c.ws.repeatsNames(j) &&
+		!slices.Equal(src.table.Primary, j.target.Primary), Problem{Code: CodeNoKey, Server: s.Name,
+		Table: j.name, Message: "its primary key is (" + strings.Join(src.table.Primary, ", ") + ") there and (" +
+			strings.Join(j.target.Primary, ", ") + ") in the target, so what repeats its names would not follow " +
+			"them",
+		Remedy: "give the table one primary key on the servers and in the target"})
 }
 
 // circles reports every circle of references once, and how the run handles it.
@@ -491,18 +429,14 @@ func (c *schemaCheck) circles() {
 // everything is copied and the plan can no longer change.
 func (c *schemaCheck) expressions(ctx context.Context) error {
 	ws := c.ws
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			db := src.owner().db
-			if err := c.condition(ctx, db, j.name, "where:", j.plan.Where); err != nil {
-				return err
-			}
-			if j.exempts() {
-				when := j.plan.Rename.When
-				if err := c.condition(ctx, db, j.name, "when: of rename:", when); err != nil {
-					return err
-				}
-			}
+	for j, src := range ws.sources() {
+		db := src.owner.db
+		err := c.condition(ctx, db, j.name, "where:", j.plan.Where)
+		if err == nil && j.exempts() {
+			err = c.condition(ctx, db, j.name, "when: of rename:", j.plan.Rename.When)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if len(c.report.Problems) > 0 {
@@ -513,27 +447,25 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 		if j == nil {
 			continue
 		}
-		failed := func(server string, err error) error {
-			if err == nil || ctx.Err() != nil {
-				return err
-			}
-			c.report.problem(Problem{Code: CodePlan, Server: server, Table: s.Table,
-				Message: fmt.Sprintf("the sum %q cannot be computed: %v", s.Name, err),
-				Remedy: "correct its expression under conserve:, which every source and the target have to " +
-					"understand"})
-			return nil
-		}
 		for _, src := range j.present() {
-			_, err := sumOfSource(ctx, ws, s, src)
-			if err := failed(src.owner().db.Name, err); err != nil {
+			if err := c.sum(ctx, src.owner.db, s, newSelection(ws, src.server).rows(src)); err != nil {
 				return err
 			}
 		}
-		_, err := sumOfTarget(ctx, ws, s)
-		if err := failed(ws.target.Name, err); err != nil {
+		if err := c.sum(ctx, ws.target, s, " FROM "+ws.target.Kind.Quote(s.Table)); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// tried reports a problem with SQL of the plan, unless the context has ended.
+func (c *schemaCheck) tried(ctx context.Context, err error, p Problem) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	p.Code, p.Message = CodePlan, fmt.Sprintf("%s: %v", p.Message, err)
+	c.report.problem(p)
 	return nil
 }
 
@@ -543,15 +475,32 @@ func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, 
 		return nil
 	}
 	q := sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
-	if _, err := d.Strings(ctx, q); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		c.report.problem(Problem{Code: CodePlan, Server: d.Name, Table: table,
-			Message: fmt.Sprintf("the database does not understand %s %s: %v", where, text, err),
-			Remedy:  "correct " + where + " of the table; it is a condition on its columns"})
+	_, err := d.Strings(ctx, q)
+	return c.tried(ctx, err, Problem{Server: d.Name, Table: table,
+		Message: "the database does not understand " + where + " " + text,
+		Remedy:  "correct " + where + " of the table; it is a condition on its columns"})
+}
+
+// sum tries a conserved sum over the rows that are selected.
+func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows string) error {
+	// {Gold} is the column Gold, quoted as each kind of database wants it.
+	column := regexp.MustCompile(`\{([^{}'"` + "`" + `]+)\}`)
+	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
+		return d.Kind.Quote(name[1 : len(name)-1])
+	})
+	if d.Kind == sqldb.PostgreSQL {
+		text = "(" + text + ")::text"
 	}
-	return nil
+	var value any
+	err := d.Row(ctx, sqldb.NewStatement(d.Kind, "SELECT ", text, rows), &value)
+	if err == nil && value != nil { // otherwise there are no rows
+		if _, ok := new(big.Rat).SetString(sqldb.Text(value)); !ok {
+			err = fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
+		}
+	}
+	return c.tried(ctx, err, Problem{Server: d.Name, Table: s.Table,
+		Message: fmt.Sprintf("the sum %q cannot be computed", s.Name),
+		Remedy:  "correct its expression under conserve:, which every source and the target have to understand"})
 }
 
 // closed refuses what the plan does not know of the columns of the servers: those of which an earlier lock
@@ -565,7 +514,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 	if !c.running {
 		earlier = nil
 	}
-	now, err := surveyor{c.ws}.survey(ctx, earlier)
+	now, _, err := survey(ctx, c.ws, earlier)
 	if err != nil {
 		return err
 	}
@@ -578,8 +527,10 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			col := now.Tables[j.name].Columns[target.Name]
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
-				if parent == nil || !parent.changes() || parent.key().Name != key.Column ||
-					c.answered(j, target.Name, key.Table) {
+				open := func(o OpenColumn) bool { return o.Column == target.Name }
+				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
+					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
+					slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name) {
 					continue
 				}
 				is, report := "are", c.report.problem
@@ -603,24 +554,17 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 	if c.running {
 		return nil // check has said it
 	}
-	f := &nameFinder{newDrafter(c.ws)}
-	return f.repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
+	return newDrafter(c.ws).repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
 		open := func(other OpenColumn) bool { return other.Column == o.Column }
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there
 		}
-		parent := o.Candidate[:strings.LastIndex(o.Candidate, ".")]
+		key := o.key()
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
 			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so "+
-				"(%s)", parent, o.Evidence),
-			Remedy: declareIt(inPlan(table, o, LockedKey{Table: parent}), table+"."+o.Column)})
+				"(%s)", key.Table, o.Evidence),
+			Remedy: declareIt(inPlan(table, o, key), table+"."+o.Column)})
 	})
-}
-
-// answered reports whether the plan says what a column is.
-func (c *schemaCheck) answered(j *tableJob, column, parent string) bool {
-	return c.ws.declared(j.name, column, parent) || slices.Contains(c.ws.plan.Plain, j.name+"."+column) ||
-		slices.ContainsFunc(j.plan.Undecided, func(o OpenColumn) bool { return o.Column == column })
 }
 
 // declareIt is the remedy for a column that may be a reference.
@@ -656,9 +600,7 @@ func (c *schemaCheck) openColumns(name string) {
 		return
 	}
 	for _, o := range p.Undecided {
-		index := strings.LastIndex("."+o.Candidate, ".")
-		key := LockedKey{Table: strings.TrimSuffix(o.Candidate[:index], "."), Column: o.Candidate[index:]}
-		evidence := o.Evidence
+		key, evidence := o.key(), o.Evidence
 		if c.ws.lock != nil && evidence == "" {
 			for _, known := range c.ws.lock.Tables[name].Columns[o.Column].Of {
 				if known.Table == key.Table && known.Column == key.Column && known.As == o.As {
@@ -673,45 +615,4 @@ func (c *schemaCheck) openColumns(name string) {
 		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column, Message: message,
 			Remedy: declareIt(inPlan(name, o, key), name+"."+o.Column) + "; then remove it from undecided:"})
 	}
-}
-
-// sumOfSource computes a conserved sum over the rows of a server that are copied.
-func sumOfSource(ctx context.Context, ws *workspace, s ConservedSum, src *sourceTable) (*big.Rat, error) {
-	sel := newSelection(ws, src.server)
-	q := sqldb.NewStatement(sel.kind, "SELECT ", sumExpression(s, sel.kind))
-	sel.rows(q, src)
-	return computeSum(ctx, s, src.owner().db, q)
-}
-
-func sumOfTarget(ctx context.Context, ws *workspace, s ConservedSum) (*big.Rat, error) {
-	t := ws.target
-	q := sqldb.NewStatement(t.Kind, "SELECT ", sumExpression(s, t.Kind), " FROM ", t.Kind.Quote(s.Table))
-	return computeSum(ctx, s, t, q)
-}
-
-func sumExpression(s ConservedSum, k sqldb.Kind) string {
-	// {Gold} is the column Gold, quoted as each kind of database wants it.
-	column := regexp.MustCompile(`\{([^{}'"` + "`" + `]+)\}`)
-	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
-		return k.Quote(name[1 : len(name)-1])
-	})
-	if k == sqldb.PostgreSQL {
-		return "(" + text + ")::text"
-	}
-	return text
-}
-
-func computeSum(ctx context.Context, s ConservedSum, d *sqldb.DB, q *sqldb.Statement) (*big.Rat, error) {
-	var value any
-	if err := d.Row(ctx, q, &value); err != nil {
-		return nil, err
-	}
-	n := new(big.Rat)
-	if value == nil {
-		return n, nil // there are no rows
-	}
-	if _, ok := n.SetString(sqldb.Text(value)); !ok {
-		return nil, fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
-	}
-	return n, nil
 }

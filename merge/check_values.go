@@ -37,18 +37,13 @@ const maxRefused = 1000
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
 func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
-	type trial struct {
-		j   *tableJob
-		src *sourceTable
-		s   *server
-	}
-	var trials []trial
+	var trials []*sourceTable
 	total := int64(0)
 	err = c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		need, err := c.needed(ctx, src, decided)
 		if need {
-			trials = append(trials, trial{j, src, s})
-			total += c.report.table(j.name, j.plan.Policy).Rows[s.Name]
+			trials = append(trials, src)
+			total += c.report.table(j.name).Rows[s.Name]
 		}
 		return err
 	})
@@ -57,33 +52,28 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
-	for _, t := range trials {
-		r := &rehearsal{valueCheck: c, src: t.src, server: t.s, decided: decided, findings: map[string]*finding{},
-			progress: p}
+	for _, src := range trials {
+		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided, progress: p}
 		if err := r.run(ctx); err != nil {
-			return fmt.Errorf("%s: table %s: %w", t.s.Name, t.j.name, err)
+			return fmt.Errorf("%s: table %s: %w", r.server, src.job.name, err)
 		}
 		r.tell()
 	}
-	p.end()
+	p.report()
 	return nil
 }
 
 // needed reports whether a value of a source table could be one that the target does not keep.
 func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) (bool, error) {
 	if decided {
-		a := &applier{c.decisions}
-		if !a.decides(src) {
+		if !c.decisions.decides(src) {
 			return false, nil
 		}
-		known, err := c.stagedNames(ctx, a, src)
+		known, err := c.stagedNames(ctx, src)
 		return !known, err
 	}
-	p, source := src.job.plan, src.owner().db
-	if c.grows(src) {
-		return true, nil
-	}
-	if source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
+	p, source := src.job.plan, src.owner.db
+	if c.grows(src) || source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true, nil
 	}
 	theirs, err := source.Definition(ctx, src.table)
@@ -127,10 +117,10 @@ func (c *valueCheck) dropTrial(ctx context.Context) error {
 
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
 // is known to take them: the stage, whose columns have the types of the target, has taken each of them.
-func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTable) (bool, error) {
+func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, error) {
 	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
 	const most = 255
-	if !a.onlyRenames(src) || len(src.flags) > 0 {
+	if !c.decisions.onlyRenames(src) || len(src.flags) > 0 {
 		return false, nil
 	}
 	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
@@ -141,9 +131,8 @@ func (c *valueCheck) stagedNames(ctx context.Context, a *applier, src *sourceTab
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
-	number := src.owner().Number
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return c.decisions.offsets.added[tableServer{l.parent, number}] != 0 &&
+		return c.ws.offsets.added[src.of(l.parent)] != 0 &&
 			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)
 	})
 }
@@ -152,11 +141,10 @@ func (c *valueCheck) grows(src *sourceTable) bool {
 type rehearsal struct {
 	*valueCheck
 	src      *sourceTable
-	server   *server
+	server   string
 	decided  bool
 	compared []int // the positions of the columns that are read back
-	findings map[string]*finding
-	order    []string
+	findings []finding
 	named    int64 // rows that the target refused
 	guilty   int   // the column in which it refused the last one
 	progress *progress
@@ -167,11 +155,8 @@ const remedyOfValue = "correct it on its server, give the column a value by set:
 
 // finding is what is wrong with a column.
 type finding struct {
-	code    Code
-	column  string
-	message string
-	count   int64
-	aside   bool // the run puts such rows into the quarantine
+	Problem
+	aside bool // the run puts such rows into the quarantine
 }
 
 func (r *rehearsal) run(ctx context.Context) error {
@@ -179,13 +164,13 @@ func (r *rehearsal) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
 			Message: fmt.Sprintf("values cannot be tried beforehand: the temporary table cannot be made: %v", err),
 			Remedy:  "a row that the target refuses will be named by the run"})
 		return nil
 	}
 	if r.trial.Untried != nil && !r.decided {
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server.Name, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
 			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",
 				r.trial.Untried),
 			Remedy: "a row for which there is no partition will be named by the run"})
@@ -198,39 +183,32 @@ func (r *rehearsal) run(ctx context.Context) error {
 		}
 	}
 	input := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
-	apply := &applier{r.decisions}
-	err := input.all(ctx, func(read chunk) (err error) {
+	return notEnough(input.all(ctx, func(read chunk) (err error) {
 		if r.named >= maxRefused {
 			return errEnough
 		}
 		rows := read.rows
-		r.progress.add(r.src.job.name, r.server.Name, len(rows))
+		r.progress.add(r.src.job.name, r.server, len(rows))
 		var before [][]any
 		if r.decided {
 			for _, row := range rows {
 				before = append(before, slices.Clone(row.values))
 			}
 		}
-		if apply.touches(r.src) {
+		if r.decisions.touches(r.src) {
 			all := rows
-			if rows, err = apply.apply(ctx, r.src, slices.Clone(rows)); err != nil {
+			if rows, err = r.decisions.apply(ctx, r.src, slices.Clone(rows)); err != nil {
 				return err
 			}
 			if r.decided {
 				rows = changedRows(all, before, rows)
 			} else { // nothing is dropped yet but what the function of the plan leaves out
-				r.missing.add(r.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
+				r.missing.add(r.src.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
 			}
 		}
 		return r.try(ctx, r.fitting(rows))
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	}))
 }
-
-func (r *rehearsal) share() tableServer { return tableServer{r.src.job.name, r.server.Number} }
 
 // changedRows returns those of the kept rows that have other values than before.
 func changedRows(all []row, before [][]any, kept []row) []row {
@@ -354,54 +332,43 @@ func (r *rehearsal) find(code Code, index int, aside bool, message string) {
 	if index >= 0 {
 		column = r.src.pairs[index].target.Name
 	}
-	id := string(code) + " " + column
-	f := r.findings[id]
-	if f == nil {
-		f = &finding{code: code, column: column, message: message, aside: aside}
-		r.findings[id] = f
-		r.order = append(r.order, id)
+	known := slices.IndexFunc(r.findings, func(f finding) bool { return f.Code == code && f.Column == column })
+	if known < 0 {
+		known, r.findings = len(r.findings), append(r.findings, finding{Problem{Code: code, Server: r.server,
+			Table: r.src.job.name, Column: column, Message: message, Remedy: remedyOfValue}, aside})
 	}
-	f.count++
+	r.findings[known].Count++
 }
 
 // tell adds the findings to the report.
 func (r *rehearsal) tell() {
 	j := r.src.job
 	keys := sqldb.ColumnNames(stagedColumns(j, j.target.Keys()))
-	for _, id := range r.order {
-		f := r.findings[id]
-		p := Problem{Code: f.code, Server: r.server.Name, Table: j.name, Column: f.column, Count: f.count,
-			Message: f.message, Remedy: remedyOfValue}
-		if f.code == CodeRefused && r.named >= maxRefused {
+	for _, f := range r.findings {
+		p := f.Problem
+		if p.Code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
 		}
 		switch {
-		case f.code == CodeColumnType:
+		case p.Code == CodeColumnType:
 			p.Remedy += "; convert: allows to cut a fraction of a second"
-		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, f.column):
+		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, p.Column):
 			p.Remedy = "the run puts such rows into the quarantine"
-			r.warned(p)
+			if !reported(r.report.Warnings, p) {
+				r.report.warn(p)
+			}
 			if !r.decided { // afterwards, the rows that change are tried again
-				r.missing.add(r.share(), GivenUp{Quarantined: f.count})
+				r.missing.add(r.src.share(), GivenUp{Quarantined: p.Count})
 			}
 			continue
-		case f.aside && f.column != "" && !slices.Contains(keys, f.column):
+		case f.aside && p.Column != "" && !slices.Contains(keys, p.Column):
 			p.Remedy += "; bad_rows: quarantine puts such rows aside"
-		case f.aside && f.column == "":
+		case f.aside && p.Column == "":
 			p.Remedy = "correct it on its server, leave it out by where:, or change the table of the target; " +
 				"bad_rows: quarantine puts such rows aside"
 		}
 		r.refused = true
-		if !reported(r.report.Problems, p) {
-			r.report.problem(p)
-		}
-	}
-}
-
-// warned warns once of the same rows.
-func (r *rehearsal) warned(p Problem) {
-	if !reported(r.report.Warnings, p) {
-		r.report.warn(p)
+		r.report.problemIf(!reported(r.report.Problems, p), p)
 	}
 }
 

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,53 +16,76 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// tableCopier copies one table of one server, in the fastest way that its rows can go.
-type tableCopier struct{ *copier }
+// The ways in which rows can be copied.
+const (
+	wayRows         = "rows"          // through this program
+	wayAttach       = "attach"        // SQLite reads the other file itself
+	wayInsertSelect = "insert-select" // MySQL reads the other schema itself
+	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
+)
 
-func (c *tableCopier) all(ctx context.Context) (way string, err error) {
+// copier copies one table of one server, in the fastest way that its rows can go, and in chunks. A chunk and
+// its journal entry are one transaction. After a crash of the server, a run goes on where its journal ends.
+// So only the end of a table waits for the disk: what follows may tell others that the table is there.
+type copier struct {
+	ws        *workspace
+	decisions *decisions
+	src       *sourceTable
+	sel       selection
+	entry     *entry
+	progress  *progress
+	out       *sqldb.Writer
+	late      []int      // positions of the columns that a second pass fills
+	touched   bool       // rows may change on their way
+	names     bool       // the target looks new names up by itself
+	shifts    []addition // what the databases add to keys by themselves
+	batch     [][]any    // the result of values, reused
+	after     []string   // the position of the last row that was copied from database to database
+}
+
+func (c *copier) all(ctx context.Context) (way string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: table %s: %w", c.server().Name, c.src.job.name, err)
+			err = fmt.Errorf("%s: table %s: %w", c.src.owner.Name, c.src.job.name, err)
 		}
 	}()
-	late := c.ws.late(c.src.job)
-	for _, name := range late {
+	for _, name := range c.ws.late(c.src.job) {
 		if index := c.src.index(name); index >= 0 {
 			c.late = append(c.late, index)
 		}
 	}
-	c.touched = c.applier.touches(c.src)
+	c.touched = c.decisions.touches(c.src)
 	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
 	defer func() { err = errors.Join(err, c.out.Close()) }()
-	way, end, err := c.choose(ctx)
-	if err != nil {
+	if way, err = c.choose(ctx); err != nil {
 		return way, err
 	}
-	if way == wayRows {
+	switch way {
+	case wayRows:
 		err = c.byRows(ctx)
-	} else {
-		err = (&directCopier{copier: c.copier, way: way}).all(ctx)
+	case wayCopy:
+		err = c.direct(ctx, c.pipe)
+	case wayInsertSelect:
+		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+"."))
+	case wayAttach:
+		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.")),
+			c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
 	}
-	if err := errors.Join(err, end()); err != nil {
-		return way, err
+	if e := c.entry; err == nil && e.read != e.expected {
+		err = fmt.Errorf("%w: it had %d rows to copy and now has %d", ErrSourceChanged, e.expected, e.read)
 	}
-	if e := c.entry; e.read != e.expected {
-		return way, fmt.Errorf("%w: it had %d rows to copy and now has %d", ErrSourceChanged, e.expected, e.read)
-	}
-	return way, nil
+	return way, err
 }
 
-// choose returns the fastest way for the rows of this table, and a function that cleans up after it.
-func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) {
-	none := func() error { return nil }
-	j, source, target := c.src.job, c.server().db, c.ws.target
-	converted := slices.ContainsFunc(c.src.pairs,
-		func(p pair) bool { return p.source.Family != p.target.Family })
-	switch {
-	case c.ws.portable, source.Kind != target.Kind, !c.src.numbered(), converted,
-		// A subquery in a condition would read tables of the target.
-		c.elsewhere():
-		return wayRows, none, nil
+// choose returns the fastest way for the rows of this table. For SQLite it attaches the source.
+func (c *copier) choose(ctx context.Context) (string, error) {
+	j, source, target := c.src.job, c.src.owner.db, c.ws.target
+	converted := func(p pair) bool { return p.source.Family != p.target.Family }
+	// A subquery in a condition would read tables of the target.
+	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
+	if c.ws.portable || source.Kind != target.Kind || !c.src.numbered() ||
+		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
+		return wayRows, nil
 	}
 	if c.touched {
 		able, err := c.named(ctx)
@@ -69,46 +93,43 @@ func (c *tableCopier) choose(ctx context.Context) (string, func() error, error) 
 			able, err = c.shifted(ctx)
 		}
 		if err != nil || !able {
-			return wayRows, none, err
+			return wayRows, err
 		}
 	}
 	switch target.Kind {
 	case sqldb.SQLite:
 		if source.Catalog == "" {
-			return wayRows, none, nil
+			return wayRows, nil
 		}
-		uri := "file:" + escapePath(source.Catalog) + "?mode=ro"
-		if _, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
-			Add(" AS merge_source")); err != nil {
-			c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", source.Name, "error", err)
-			return wayRows, none, nil
+		uri := "file:" + (&url.URL{Path: source.Catalog}).EscapedPath() + "?mode=ro"
+		_, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+			Add(" AS merge_source"))
+		if err == nil {
+			return wayAttach, nil
 		}
-		return wayAttach, func() error {
-			return target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source")
-		}, nil
+		c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", source.Name, "error", err)
 	case sqldb.MySQL:
 		if same, err := target.SameInstance(ctx, source); err != nil || !same {
-			return wayRows, none, err
+			return wayRows, err
 		}
+		// Without the right to read there, rows go through this program.
 		table := sqldb.MySQL.Quote(source.Catalog) + "." + sqldb.MySQL.Quote(j.name)
-		if err := target.Exec(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
-			return wayRows, none,
-				nil //nolint:nilerr // without the right to read there, rows go through this program
+		if target.Exec(ctx, "SELECT 1 FROM "+table+" LIMIT 0") == nil {
+			return wayInsertSelect, nil
 		}
-		return wayInsertSelect, none, nil
 	case sqldb.PostgreSQL:
 		if sqldb.CanCopy(source) && sqldb.CanCopy(target) {
-			return wayCopy, none, nil
+			return wayCopy, nil
 		}
 	}
-	return wayRows, none, nil
+	return wayRows, nil
 }
 
 // named reports whether rows change by nothing but new names, and the target can look these up while it reads
 // the source itself. It finds a row by its key, which has to be a whole number.
-func (c *tableCopier) named(ctx context.Context) (bool, error) {
-	source, p := c.server().db, c.src.job.plan
-	if source.Kind == sqldb.PostgreSQL || !c.applier.onlyRenames(c.src) || c.applier.moved(c.src) ||
+func (c *copier) named(ctx context.Context) (bool, error) {
+	source, p := c.src.owner.db, c.src.job.plan
+	if source.Kind == sqldb.PostgreSQL || !c.decisions.onlyRenames(c.src) || c.decisions.moved(c.src) ||
 		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
 		return false, nil
 	}
@@ -123,8 +144,8 @@ func (c *tableCopier) named(ctx context.Context) (bool, error) {
 
 // whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
 // numbers.
-func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
-	source := c.server().db
+func (c *copier) whole(ctx context.Context, column string) (bool, error) {
+	source := c.src.owner.db
 	if source.Kind != sqldb.SQLite {
 		return true, nil
 	}
@@ -135,20 +156,19 @@ func (c *tableCopier) whole(ctx context.Context, column string) (bool, error) {
 }
 
 // shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
-func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
-	a, number := c.applier, c.server().Number
-	if a.decides(c.src) || a.drops[tableServer{c.src.job.name,
-		number}] > 0 || c.src.job.plan.Orphans == "null" || len(c.src.job.plan.Set)+len(c.late) > 0 {
+func (c *copier) shifted(ctx context.Context) (bool, error) {
+	a, p := c.decisions, c.src.job.plan
+	if a.decides(c.src) || a.drops[c.src.share()] > 0 || p.Orphans == "null" || len(p.Set)+len(c.late) > 0 {
 		return false, nil
 	}
 	var shifts []addition
 	for _, l := range c.src.links {
-		share := tableServer{l.parent, number}
-		s := addition{index: l.index, when: l.link.when, offset: a.offsets.added[share], least: 1}
+		share := c.src.of(l.parent)
+		s := addition{index: l.index, when: l.link.when, offset: a.ws.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
-		if a.offsets.zeros[share] {
+		if a.ws.offsets.zeros[share] {
 			s.least = 0
 		}
 		other := slices.ContainsFunc(shifts, func(other addition) bool { return other.index == s.index })
@@ -166,42 +186,6 @@ func (c *tableCopier) shifted(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// elsewhere reports whether a condition in the plan may contain a subquery.
-func (c *tableCopier) elsewhere() bool {
-	return slices.ContainsFunc(c.ws.order, func(j *tableJob) bool {
-		return strings.Contains(strings.ToLower(j.plan.Where), "select")
-	})
-}
-
-// escapePath escapes a path for a URI of SQLite.
-func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
-
-// copier copies one table of one server, in chunks. A chunk and its journal entry are one transaction. After
-// a crash of the server, a run goes on where its journal ends. So only the end of a table waits for the disk:
-// what follows may tell others that the table is there.
-type copier struct {
-	ws       *workspace
-	journal  *journal
-	applier  *applier
-	src      *sourceTable
-	entry    *entry
-	progress *progress
-	out      *sqldb.Writer
-	late     []int      // positions of the columns that a second pass fills
-	touched  bool       // rows may change on their way
-	names    bool       // the target looks new names up by itself
-	shifts   []addition // what the databases add to keys by themselves
-	batch    [][]any    // the result of values, reused
-}
-
-// The ways in which rows can be copied.
-const (
-	wayRows         = "rows"          // through this program
-	wayAttach       = "attach"        // SQLite reads the other file itself
-	wayInsertSelect = "insert-select" // MySQL reads the other schema itself
-	wayCopy         = "copy"          // PostgreSQL's COPY, from one server to the other
-)
-
 // addition is what is added to the keys of one table in a column.
 type addition struct {
 	index  int    // the position of the column
@@ -210,25 +194,23 @@ type addition struct {
 	least  int64 // the least key that moves
 }
 
-// sql returns SQL for what becomes of the value of an expression.
-func (s addition) sql(expression string, below int64) string {
-	condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", expression, s.least, below)
-	if s.when != "" {
-		condition = "(" + s.when + ") AND " + condition
-	}
-	return fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, expression, s.offset)
-}
-
 // selected returns what another database of the same kind selects for the pairs of the source table.
-func (c *copier) selected(s selection, empty ...string) []string {
-	list := s.expressions(c.src, true, empty...)
+func (c *copier) selected(s selection) []string {
+	list := s.expressions(c.src, true)
 	for _, shift := range c.shifts {
-		list[shift.index] = shift.sql(list[shift.index], c.ws.minGenerated)
+		old := list[shift.index]
+		condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", old, shift.least, c.ws.layout.least)
+		if shift.when != "" {
+			condition = "(" + shift.when + ") AND " + condition
+		}
+		list[shift.index] = fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, old,
+			shift.offset)
+	}
+	for _, index := range c.late {
+		list[index] = "NULL"
 	}
 	return list
 }
-
-func (c *copier) server() *server { return c.src.owner() }
 
 // byRows copies the rest of a table through this program, which always works. It reads the next chunk while
 // it writes one.
@@ -257,10 +239,7 @@ func (c *copier) byRows(ctx context.Context) error {
 			}
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(err, failed)
 }
 
 // writeChunk writes rows and the journal in one transaction.
@@ -268,7 +247,7 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 	rows := read.rows
 	if c.touched {
 		var err error
-		if rows, err = c.applier.apply(ctx, c.src, rows); err != nil {
+		if rows, err = c.decisions.apply(ctx, c.src, rows); err != nil {
 			return err
 		}
 	}
@@ -279,7 +258,7 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 			return false, err
 		}
 		c.ws.failpoint("written")
-		return next.done, c.journal.recorded(ctx, &next)
+		return next.done, c.ws.journal.record(ctx, &next)
 	})
 	if err != nil && ctx.Err() == nil {
 		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
@@ -298,7 +277,7 @@ func (c *copier) written(next entry) {
 	read := int(next.read - c.entry.read)
 	*c.entry = next
 	c.ws.failpoint("committed")
-	c.progress.add(c.src.job.name, c.server().Name, read)
+	c.progress.add(c.src.job.name, c.src.owner.Name, read)
 }
 
 // values returns what is written now. Columns that a second pass fills are NULL.
@@ -322,7 +301,6 @@ func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause err
 	quarantine := c.src.job.plan.BadRows == "quarantine"
 	t := c.ws.target
 	one := sqldb.NewWriter(t, c.src.job.name, c.src.columns(), c.src.raw)
-	refused := errors.New("refused")
 	err := t.Transaction(ctx, func() error {
 		for _, r := range rows {
 			if err := t.Exec(ctx, "SAVEPOINT merge_row"); err != nil {
@@ -347,13 +325,10 @@ func (c *copier) oneByOne(ctx context.Context, rows []row, next entry, cause err
 			next.written--
 		}
 		if !quarantine {
-			return refused // the target took every single row, so the cause is another one
+			return cause // the target took every single row, so it is another one
 		}
-		return c.journal.record(ctx, &next)
+		return c.ws.journal.record(ctx, &next)
 	})
-	if errors.Is(err, refused) {
-		return next, cause
-	}
 	return next, err
 }
 
@@ -369,39 +344,23 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 	if err != nil {
 		return err
 	}
-	k := c.ws.target.Kind
-	q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableQuarantine),
-		" (tbl, server, row_key, reason, contents) VALUES (").
-		BindAll(c.src.job.name, c.server().Number, sqldb.RowKey(r.key), reasonOf(reason), string(text)).Add(")")
-	_, err = c.ws.target.Run(ctx, q)
-	return err
+	// The table has room for the beginning of the reason.
+	words := []rune(strings.ToValidUTF8(strings.ReplaceAll(reason.Error(), "\x00", ""), "?"))
+	return keepRows(ctx, c.ws.target, tableQuarantine, []any{c.src.job.name, c.src.owner.Number,
+		sqldb.RowKey(r.key), string(words[:min(len(words), 2000)]), string(text)})
 }
 
-// reasonOf returns the text of an error, cut to what the table can hold.
-func reasonOf(err error) string {
-	text := []rune(strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?"))
-	return string(text[:min(len(text), 2000)])
-}
-
-// directCopier copies chunk by chunk from database to database. The program only asks where a chunk ends.
-type directCopier struct {
-	*copier
-	way   string
-	after []string // the position of the last row that was copied
-}
-
-func (c *directCopier) all(ctx context.Context) (err error) {
-	if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+// direct copies chunk by chunk from database to database. The program only asks where a chunk ends. copyRows
+// copies the next one, and returns how many rows there were, and the position of the last one.
+func (c *copier) direct(ctx context.Context,
+	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
+	if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 		return err
 	}
 	for !c.entry.done {
 		end := c.after
 		next := *c.entry
 		err := c.ws.target.Unflushed(ctx, func() (done bool, err error) {
-			copyRows := c.insertSelect
-			if c.way == wayCopy {
-				copyRows = c.pipe
-			}
 			n, last, err := copyRows(ctx)
 			if err != nil {
 				return false, err
@@ -410,7 +369,7 @@ func (c *directCopier) all(ctx context.Context) (err error) {
 			end = last
 			next.read, next.written = next.read+n, next.written+n
 			next.done = n < int64(c.ws.chunkRows)
-			return next.done, c.journal.recorded(ctx, &next)
+			return next.done, c.ws.journal.record(ctx, &next)
 		})
 		switch {
 		case err == nil:
@@ -420,10 +379,15 @@ func (c *directCopier) all(ctx context.Context) (err error) {
 			return err
 		default:
 			// The target refused something. Row by row it turns out which row that was.
-			if err := c.again(ctx, err); err != nil {
+			input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+			rest, failed := input.page(ctx)
+			if failed != nil {
+				return errors.Join(err, failed)
+			}
+			if err := c.writeChunk(ctx, rest); err != nil {
 				return err
 			}
-			if c.after, err = c.position(ctx, nil, c.entry.read); err != nil {
+			if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 				return err
 			}
 		}
@@ -431,75 +395,53 @@ func (c *directCopier) all(ctx context.Context) (err error) {
 	return nil
 }
 
-// again copies the next chunk through this program.
-func (c *directCopier) again(ctx context.Context, cause error) error {
-	next, err := (&reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}).page(ctx)
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	return c.writeChunk(ctx, next)
-}
-
-// position returns where the last of so many rows is that follow a position.
-func (c *directCopier) position(ctx context.Context, after []string, rows int64) ([]string, error) {
-	return newSelection(c.ws, c.src.server).position(ctx, c.src, after, rows)
-}
-
-// insertSelect lets the target read the source. It returns how many rows there were, and the position of the
-// last one.
-func (c *directCopier) insertSelect(ctx context.Context) (n int64, last []string, err error) {
+// insertSelect lets the target read the source, whose tables have a prefix there.
+func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	s := newSelection(c.ws, c.src.server)
-	s.prefix = "merge_source."
-	if c.way == wayInsertSelect {
-		s.prefix = k.Quote(c.server().db.Catalog) + "."
-	}
+	s := c.sel
+	s.prefix = prefix
 	into := k.Quote(c.src.job.name)
 	if k == sqldb.SQLite {
 		into = "main." + into
 	}
-	q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
-	for i, expression := range c.selected(s) {
-		if i > 0 {
-			q.Add(", ")
+	return func(ctx context.Context) (n int64, last []string, err error) {
+		q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+		for i, expression := range c.selected(s) {
+			if i > 0 {
+				q.Add(", ")
+			}
+			if c.names && i == c.src.renamed() {
+				c.lookUpName(q, expression)
+			} else {
+				q.Add(expression)
+			}
 		}
-		if c.names && i == c.src.renamed() {
-			c.lookUpName(q, expression)
-		} else {
-			q.Add(expression)
+		q.Add(s.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)))
+		if n, err = c.ws.target.Run(ctx, q); err == nil {
+			last, err = c.sel.position(ctx, c.src, c.after, n)
 		}
+		return n, last, err
 	}
-	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
-	if n, err = c.ws.target.Run(ctx, q); err == nil {
-		last, err = c.position(ctx, c.after, n)
-	}
-	return n, last, err
 }
 
 // lookUpName appends the new name of a row or, without one, what it has.
-func (c *directCopier) lookUpName(q *sqldb.Statement, old string) {
+func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 	k := c.ws.target.Kind
 	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
 	if k == sqldb.SQLite {
 		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
 	}
-	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.applier.name(tableRenames), " AS merge_r ",
-		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.server().Number).
+	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.decisions.name(tableRenames), " AS merge_r ",
+		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.src.owner.Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")
 }
 
-// pipe connects COPY TO of the source with COPY FROM of the target. It returns what insertSelect returns. The
-// source looks for the position while the target still writes.
-func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err error) {
+// pipe connects COPY TO of the source with COPY FROM of the target. The source looks for the position while
+// the target still writes.
+func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	s := newSelection(c.ws, c.src.server)
-	empty := make([]string, 0, len(c.late))
-	for _, index := range c.late {
-		empty = append(empty, c.src.pairs[index].target.Name)
-	}
-	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(s, empty...), ", "))
-	s.rest(q, c.src, c.after, strconv.Itoa(c.ws.chunkRows))
-	q.Add(") TO STDOUT")
+	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(c.sel), ", "),
+		c.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
 	// there is room on both sides, and the source goes on while the target works.
@@ -509,14 +451,14 @@ func (c *directCopier) pipe(ctx context.Context) (n int64, last []string, err er
 	go func() {
 		patient := &patientWriter{out: out}
 		buffered := bufio.NewWriterSize(patient, size)
-		rows, err := sqldb.CopyTo(ctx, c.server().db, buffered, q.String())
+		rows, err := sqldb.CopyTo(ctx, c.src.owner.db, buffered, q.String())
 		if err == nil {
 			err = errors.Join(buffered.Flush(), patient.err)
 		}
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
 		if err == nil {
-			last, err = c.position(ctx, c.after, rows)
+			last, err = c.sel.position(ctx, c.src, c.after, rows)
 		}
 		sent <- err
 	}()
@@ -544,119 +486,98 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// filler is the second pass over tables whose references form a circle: it sets the references that were
+// fill is the second pass over tables whose references form a circle: it sets the references that were
 // written as NULL, now that all rows exist.
-type filler struct {
-	ws      *workspace
-	journal *journal
-	applier *applier
-	entries map[tableServer]*entry
-}
-
-func (f *filler) all(ctx context.Context) error {
-	p := f.ws.newProgress("fill", 0)
-	for _, j := range f.ws.order {
-		late := f.ws.late(j)
-		if len(late) == 0 {
+func (r *runner) fill(ctx context.Context) error {
+	p := r.ws.newProgress("fill", 0)
+	for j, src := range r.ws.sources() {
+		e := r.entries[stepFill][src.share()]
+		if e == nil || e.done {
 			continue
 		}
-		for _, src := range j.present() {
-			e := f.entries[tableServer{j.name, src.owner().Number}]
-			if e == nil || e.done {
-				continue
-			}
-			if err := f.fill(ctx, src, late, e, p); err != nil {
-				return fmt.Errorf("%s: table %s: references: %w", src.owner().Name, j.name, err)
-			}
+		if err := r.fillFrom(ctx, src, r.ws.late(j), e, p); err != nil {
+			return fmt.Errorf("%s: table %s: references: %w", src.owner.Name, j.name, err)
 		}
 	}
-	p.end()
-	return f.journal.setState(ctx, stateFilled)
+	p.report()
+	return r.ws.journal.setState(ctx, stateFilled)
 }
 
-func (f *filler) fill(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
-	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return !src.has(name) })
+func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, e *entry, p *progress) error {
+	late = slices.DeleteFunc(slices.Clone(late), func(name string) bool { return src.index(name) < 0 })
 	names := append(slices.Clone(src.job.target.Primary), late...)
 	for _, ref := range src.job.refs {
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	part := src.part(f.ws, names)
+	part := r.ws.newSource(src.job, src.server, src.table, names...).prepared(r.ws)
 	var conditions []string
-	kind := src.owner().db.Kind
+	kind := src.owner.db.Kind
 	for _, name := range late {
 		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
 	}
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
-	input := &reader{ws: f.ws, src: part, size: f.ws.chunkRows, skip: e.read,
+	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
 	return input.all(ctx, func(read chunk) error {
-		rows, err := f.applier.apply(ctx, part, read.rows)
+		rows, err := r.decisions.apply(ctx, part, read.rows)
 		if err != nil {
 			return err
 		}
 		next := *e
 		next.read, next.written, next.done = e.read+read.read, e.written+int64(len(rows)), read.ended
-		err = f.ws.target.Transaction(ctx, func() error {
-			if err := f.update(ctx, part, late, rows); err != nil {
+		err = r.ws.target.Transaction(ctx, func() error {
+			if err := r.update(ctx, part, late, rows); err != nil {
 				return err
 			}
-			f.ws.failpoint("written")
-			return f.journal.recorded(ctx, &next)
+			r.ws.failpoint("written")
+			return r.ws.journal.record(ctx, &next)
 		})
 		if err != nil {
 			return err
 		}
 		*e = next
-		f.ws.failpoint("committed")
-		p.add(src.job.name, src.owner().Name, int(read.read))
+		r.ws.failpoint("committed")
+		p.add(src.job.name, src.owner.Name, int(read.read))
 		return nil
 	})
 }
 
 // update sets columns of the rows that the primary keys name. Only PostgreSQL needs it, so it is
 // PostgreSQL's SQL.
-func (f *filler) update(ctx context.Context, src *sourceTable, late []string, rows []row) error {
-	t := f.ws.target
-	primary := src.job.target.Primary
-	names := append(slices.Clone(primary), late...)
-	positions := src.positions(names)
-	var set, join []string
+func (r *runner) update(ctx context.Context, src *sourceTable, late []string, rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	r.ws.stages++
+	t, stage, table := r.ws.target, fmt.Sprintf("merge_stage_%d", r.ws.stages), src.job.target
+	names := append(slices.Clone(table.Primary), late...)
+	err := t.Exec(ctx, "CREATE TEMP TABLE "+stage+" ON COMMIT DROP AS SELECT "+t.Kind.QuoteAll(names)+" FROM "+
+		t.Kind.Quote(table.Name)+" WITH NO DATA")
+	if err != nil {
+		return err
+	}
+	var columns []*sqldb.Column
+	var same, set []string
 	for i, name := range names {
-		v := "v.c" + fmt.Sprint(i)
-		if i < len(primary) {
-			join = append(join, "t."+t.Kind.Quote(name)+" = "+v)
+		columns = append(columns, table.Column(name))
+		if equal := t.Kind.Quote(name) + " = v." + t.Kind.Quote(name); i < len(table.Primary) {
+			same = append(same, "t."+equal)
 		} else {
-			set = append(set, t.Kind.Quote(name)+" = "+v)
+			set = append(set, equal)
 		}
 	}
-	aliases := make([]string, len(names))
-	for i := range aliases {
-		aliases[i] = "c" + fmt.Sprint(i)
-	}
-	for batch := range slices.Chunk(rows, 1000) {
-		q := sqldb.NewStatement(t.Kind, "UPDATE ", t.Kind.Quote(src.job.name), " AS t SET ", strings.Join(set,
-			", "),
-			" FROM (VALUES ")
-		for i, row := range batch {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Add("(")
-			for j, index := range positions {
-				if j > 0 {
-					q.Add(", ")
-				}
-				q.Add("CAST(").Bind(sqldb.Adapt(t.Kind, row.values[index], src.pairs[index].target, false)).
-					Add(" AS ", src.pairs[index].target.Declared, ")")
-			}
-			q.Add(")")
-		}
-		q.Add(") AS v (", strings.Join(aliases, ", "), ") WHERE ", strings.Join(join, " AND "))
-		if _, err := t.Run(ctx, q); err != nil {
-			return err
+	values, positions := make([][]any, len(rows)), src.positions(names)
+	for i, row := range rows {
+		for _, index := range positions {
+			values[i] = append(values[i], row.values[index])
 		}
 	}
-	return nil
+	w := sqldb.NewWriter(t, stage, columns, false)
+	if err := errors.Join(w.Write(ctx, values), w.Close()); err != nil {
+		return err
+	}
+	return t.Exec(ctx, "UPDATE "+t.Kind.Quote(table.Name)+" AS t SET "+strings.Join(set, ", ")+" FROM "+stage+
+		" AS v WHERE "+strings.Join(same, " AND "))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,17 +24,10 @@ import (
 // The lock is what it has found in the columns of the servers. Keep it beside the plan; see [WithLock].
 func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, err error) {
 	drafted := *plan
-	if drafted.Version == 0 {
-		drafted.Version = 1
-	}
-	drafted.Tables = maps.Clone(plan.Tables)
-	if drafted.Tables == nil {
-		drafted.Tables = map[string]*TablePlan{}
-	}
-	drafted.Identities = maps.Clone(plan.Identities)
-	if drafted.Identities == nil {
-		drafted.Identities = map[string]*Identity{}
-	}
+	drafted.Version = cmp.Or(plan.Version, 1)
+	drafted.Tables, drafted.Identities = map[string]*TablePlan{}, map[string]*Identity{}
+	maps.Copy(drafted.Tables, plan.Tables)
+	maps.Copy(drafted.Identities, plan.Identities)
 	ws, err := openWorkspace(ctx, &drafted, opts)
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +49,7 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		}
 	}
 	d.declare(&drafted)
-	err = (&nameFinder{d}).repeated(ctx, &drafted, func(table string, o OpenColumn) {
+	err = d.repeated(ctx, &drafted, func(table string, o OpenColumn) {
 		if d.known[table] == nil {
 			drafted.Tables[table].Undecided = append(drafted.Tables[table].Undecided, o)
 		}
@@ -66,6 +58,10 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		return nil, nil, err
 	}
 	for name, p := range drafted.Tables {
+		kept := p.Policy == Copy || p.Policy == Rename || p.Policy == Sum
+		if t := ws.target.Tables[name]; t != nil && kept {
+			drafted.Conserve = append(drafted.Conserve, sums(name, t, plan.Conserve)...)
+		}
 		if d.known[name] != nil {
 			continue
 		}
@@ -78,22 +74,13 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		})
 	}
 	drafted.LeftOut = d.leftOut(plan.LeftOut)
-	for name, p := range drafted.Tables {
-		if t := ws.target.Tables[name]; t != nil && p.Policy.copies() && p.Policy != KeepFirst &&
-			p.Policy != Newest {
-			drafted.Conserve = append(drafted.Conserve, sums(name, t, plan.Conserve)...)
-		}
-	}
 	slices.SortFunc(drafted.Conserve, func(a, b ConservedSum) int { return strings.Compare(a.Name, b.Name) })
 	return &drafted, lock, drafted.Validate()
 }
 
 // sums suggests sums to conserve: columns whose names say that they hold money or the like.
 func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
-	words := []string{
-		"gold", "coin", "coins", "money", "diamond", "diamonds", "gem", "gems", "balance",
-		"paid", "recharge",
-	}
+	words := strings.Fields("gold coin coins money diamond diamonds gem gems balance paid recharge")
 	var all []ConservedSum
 	for _, c := range t.Columns {
 		s := ConservedSum{Name: name + " " + c.Name, Table: name, Expression: "SUM({" + c.Name + "})"}
@@ -123,16 +110,10 @@ func newDrafter(ws *workspace) *drafter {
 
 // find looks for references in the data.
 func (d *drafter) find(ctx context.Context) (*Lock, error) {
-	s := surveyor{d.ws}
-	lock, err := s.outline(ctx)
+	lock, found, err := survey(ctx, d.ws, nil)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.take(ctx, func(string) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	lock.add(found)
 	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
 		return f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
@@ -300,45 +281,39 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		return nil, err
 	}
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
-		return regexp.MustCompile(nameWords).MatchString(onlyText(t, k)) && len(t.Primary) > 0
+		return isName(onlyText(t, k)) && len(t.Primary) > 0
 	})
 	if common, err := d.common(ctx, t, p); err != nil || common {
 		return d.candidates(t, t.Keys()[0], true), err
 	}
-	switch {
-	case name >= 0 && open[0].Name != sqldb.PrimaryName:
-		p.Rename = &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
+	if name >= 0 && open[0].Name != sqldb.PrimaryName {
+		p.Policy, p.Rename = Rename, &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
 		notes = append([]string{"names are unique, and the older row keeps its own"}, notes...)
-		for _, other := range slices.Delete(slices.Clone(open), name, name+1) {
+		for _, other := range slices.Delete(open, name, name+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-	case len(open) > 0:
-		counted := p.Renumber != ""
-		p.Renumber = ""
-		p.Note = "rows of different servers may be equal in the unique key " + covered(t, open[0])
+		p.Note = strings.Join(notes, "; ")
+		return nil, nil
+	}
+	found, err := d.namesOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(open) > 0 {
+		candidates := d.candidates(t, open[0], p.Renumber != "")
+		p.Renumber, p.Note = "", "rows of different servers may be equal in the unique key "+covered(t, open[0])
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
-		found, err := (&nameFinder{d}).find(ctx, t)
-		candidates := d.candidates(t, open[0], counted)
 		if len(found) > 0 {
 			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
 				" and renumber: apart, if each server has counted its own rows: names there are unique on each "+
 				"server, though no index says so")
 		}
-		return candidates, err
-	default:
-		names := &nameFinder{d}
-		found, err := names.find(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) > 0 {
-			notes = append(names.propose(found, t.Name, p), notes...)
-		}
+		return candidates, nil
 	}
-	if p.Policy = Copy; p.Rename != nil {
-		p.Policy = Rename
+	if p.Policy = Copy; len(found) > 0 {
+		notes = append(d.renaming(found, t.Name, p), notes...)
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil
@@ -352,7 +327,7 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 	}
 	key := identityOf(t).Name
 	for _, c := range t.Writable() {
-		if c.Family != sqldb.FamilyText || c.Name == key || !regexp.MustCompile(nameWords).MatchString(c.Name) {
+		if c.Family != sqldb.FamilyText || c.Name == key || !isName(c.Name) {
 			continue
 		}
 		seen, equal, all := map[string]bool{}, 0, 0
@@ -407,11 +382,12 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 			continue
 		}
 		apart := false
-		for _, c := range t.Columns {
-			if !apart && k.Covers(c.Name) {
-				if apart, err = d.apart(ctx, t, c); err != nil {
-					return nil, nil, err
-				}
+		for _, c := range columnsIn(t, k) {
+			if apart {
+				break
+			}
+			if apart, err = d.apart(ctx, t, c); err != nil {
+				return nil, nil, err
 			}
 		}
 		if !apart {
@@ -429,9 +405,8 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		either = " (either with renumber: true, since the keys are counted)"
 	}
 	primary, keyed := k.Name == sqldb.PrimaryName, len(t.Primary) > 0
-	numbers := slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
-		return k.Covers(c.Name) && c.Family == sqldb.FamilyInt
-	})
+	number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
+	numbers := slices.ContainsFunc(columnsIn(t, k), number)
 	name := onlyText(t, k)
 	for _, c := range []struct {
 		fits bool
@@ -495,12 +470,8 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 // made the values, because they are keys of rows that are apart, or because those of different servers lie in
 // different ranges, such as the number of the server. The check looks at every row of such a key.
 func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (bool, error) {
-	switch c.Family {
-	case sqldb.FamilyUUID:
-		return true, nil
-	case sqldb.FamilyInt:
-	default:
-		return false, nil
+	if c.Family != sqldb.FamilyInt {
+		return c.Family == sqldb.FamilyUUID, nil
 	}
 	child := place{t.Name, c.Name}
 	if known, ok := d.spans[child]; ok {
@@ -566,12 +537,12 @@ func (d *drafter) counted(ctx context.Context, table, column string) (spans []ke
 		if s.db.Tables[table] == nil || s.db.Tables[table].Column(column) == nil {
 			continue
 		}
-		least, greatest, _, err := (&keyOffsets{ws: d.ws}).counted(ctx, i, table, column)
+		span, _, err := newSelection(d.ws, i).counted(ctx, table, column)
 		if err != nil {
 			return nil, err
 		}
-		if greatest >= 0 {
-			spans = append(spans, keySpan{least, greatest})
+		if span.greatest >= 0 {
+			spans = append(spans, span)
 		}
 	}
 	return spans, nil
@@ -580,8 +551,7 @@ func (d *drafter) counted(ctx context.Context, table, column string) (spans []ke
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.
 func (d *drafter) copiesOf(parent string) []NameCopy {
 	var copies []NameCopy
-	for _, name := range slices.Sorted(maps.Keys(d.ws.target.Tables)) {
-		t := d.ws.target.Tables[name]
+	for name, t := range sorted(d.ws.target.Tables) {
 		for _, ref := range d.references(t) {
 			if ref.Parent != parent || len(ref.Columns) != 1 || ref.When != "" || ref.Inside() {
 				continue
@@ -600,30 +570,20 @@ func (d *drafter) leftOut(known []LeftOut) []LeftOut {
 	all := slices.Clone(known)
 	for _, s := range d.ws.servers {
 		for _, o := range s.db.Objects {
-			if slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
-				continue
+			note := "the migrations make it"
+			if o.Rows {
+				note = "REVIEW: its rows are not copied"
 			}
-			all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: noteOf(o)})
+			if o.What != "" {
+				note += "; " + o.What
+			}
+			if !slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
+				all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: note})
+			}
 		}
 	}
 	return all
 }
-
-func noteOf(o sqldb.Object) string {
-	note := "the migrations make it"
-	if o.Rows {
-		note = "REVIEW: its rows are not copied"
-	}
-	if o.What != "" {
-		note += "; " + o.What
-	}
-	return note
-}
-
-// nameFinder finds the column of a table that holds names which only the game keeps apart: no server has two
-// equal ones, and some are on several servers, so a copy would double them without a word. A column that is
-// not called like one for names needs more of them.
-type nameFinder struct{ d *drafter }
 
 // The least number of names that two servers have to have, for a column that is called like one for names and
 // for any other.
@@ -640,64 +600,65 @@ type foundName struct {
 	doubled bool // a server has two that are equal, or nobody can say
 }
 
-// find returns the columns of names of a table, the likeliest first.
-func (f *nameFinder) find(ctx context.Context, t *sqldb.Table) ([]foundName, error) {
-	columns := f.candidates(t)
+// namesOf returns the columns of a table that hold names which only the game keeps apart, the likeliest
+// first: no server has two equal ones, and some are on several servers, so a copy would double them without a
+// word. A column that is not called like one for names needs more of them.
+func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) ([]foundName, error) {
+	columns := d.texts(t)
 	if len(t.Primary) == 0 || len(columns) == 0 {
 		return nil, nil
 	}
 	all := make([]foundName, len(columns))
 	for i, c := range columns {
-		all[i] = foundName{column: c, counts: make([]int64, len(f.d.ws.servers))}
+		all[i] = foundName{column: c, counts: make([]int64, len(d.ws.servers))}
 	}
 	// Most texts have equal ones among the first rows, and then nobody has to look at the others.
 	for _, limit := range []string{" LIMIT 1000", ""} {
-		for i := range f.d.ws.servers {
-			if err := f.count(ctx, t, i, limit, all); err != nil {
+		for i := range d.ws.servers {
+			if err := d.countNames(ctx, t, i, limit, all); err != nil {
 				return nil, err
 			}
 		}
 	}
-	var found []foundName
+	var called, others []foundName
 	for _, n := range all {
-		least := int64(manyNames)
-		if regexp.MustCompile(nameWords).MatchString(n.column.Name) {
-			least = fewNames
+		least, found := int64(manyNames), &others
+		if isName(n.column.Name) {
+			least, found = fewNames, &called
 		}
 		enough := slices.DeleteFunc(slices.Clone(n.counts), func(count int64) bool { return count < least })
 		if n.doubled || len(enough) < 2 {
 			continue
 		}
-		shared, err := f.shared(ctx, t, n)
+		shared, err := d.shared(ctx, t, n)
 		if err == nil && shared {
-			shared, err = f.own(ctx, t, n.column.Name)
+			shared, err = d.ownNames(ctx, t, n.column.Name)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if shared {
-			found = append(found, n)
+			*found = append(*found, n)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b foundName) int { return f.rank(a) - f.rank(b) })
-	return found, nil
+	return append(called, others...), nil
 }
 
-// own reports whether names are those of the rows of a table, and not those of a table that it refers to, as
-// where each member of a guild has the name of a character.
-func (f *nameFinder) own(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
-	for _, ref := range f.d.references(t) {
-		parent := f.d.ws.target.Tables[ref.Parent]
+// ownNames reports whether names are those of the rows of a table, and not those of a table that it refers
+// to, as where each member of a guild has the name of a character.
+func (d *drafter) ownNames(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
+	for _, ref := range d.references(t) {
+		parent := d.ws.target.Tables[ref.Parent]
 		if parent == nil || parent == t {
 			continue
 		}
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
 			if c.Family != sqldb.FamilyText || !slices.ContainsFunc(parent.Keys(), unique) &&
-				!regexp.MustCompile(nameWords).MatchString(c.Name) {
+				!isName(c.Name) {
 				continue
 			}
-			evidence, err := f.repeats(ctx, t.Name, column, parent.Name, c.Name, fewNames)
+			evidence, err := d.repeats(ctx, t.Name, column, parent.Name, c.Name, fewNames)
 			if err != nil || evidence != "" {
 				return false, err
 			}
@@ -706,36 +667,28 @@ func (f *nameFinder) own(ctx context.Context, t *sqldb.Table, column string) (bo
 	return true, nil
 }
 
-func (f *nameFinder) rank(n foundName) int {
-	if regexp.MustCompile(nameWords).MatchString(n.column.Name) {
-		return 0
-	}
-	return 1
-}
-
-// candidates returns the texts of a table that are not too long for names, and neither keys, references nor
+// texts returns the texts of a table that are not too long for names, and neither keys, references nor
 // copies of the names of other tables.
-func (f *nameFinder) candidates(t *sqldb.Table) []*sqldb.Column {
+func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 	const longest = 255
-	references := f.d.references(t)
+	references := d.references(t)
 	return slices.DeleteFunc(t.Writable(), func(c *sqldb.Column) bool {
 		stem, copied := strings.CutSuffix(c.Name, "_name")
 		taken := func(r sqldb.Reference) bool {
 			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
 		}
 		return c.Family != sqldb.FamilyText || c.MaxChars > longest ||
-			c.MaxChars == 0 && f.d.ws.target.Kind == sqldb.MySQL ||
+			c.MaxChars == 0 && d.ws.target.Kind == sqldb.MySQL ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
 			slices.ContainsFunc(references, taken)
 	})
 }
 
-// count counts the names in some columns on one server, by one statement. It leaves out those of which two
-// are known to be equal.
-func (f *nameFinder) count(
-	ctx context.Context, t *sqldb.Table, server int, limit string, all []foundName,
-) error {
-	db := f.d.ws.servers[server].db
+// countNames counts the names in some columns on one server, by one statement. It leaves out those of which
+// two are known to be equal.
+func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, limit string,
+	all []foundName) error {
+	db := d.ws.servers[server].db
 	source := db.Tables[t.Name]
 	if source == nil {
 		return nil
@@ -759,24 +712,21 @@ func (f *nameFinder) count(
 	if len(list) == 0 {
 		return nil
 	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "),
-		" FROM (SELECT * FROM ", newSelection(f.d.ws, server).table(t.Name), limit, ") AS s"))
-	if err != nil {
-		return err
-	}
-	for n, i := range indexes {
-		var counts [3]int64
-		for k := range counts {
-			if counts[k], err = strconv.ParseInt(rows[0][3*n+k], 10, 64); err != nil {
-				return err
+	q := sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "), " FROM (SELECT * FROM ",
+		newSelection(d.ws, server).table(t.Name), limit, ") AS s")
+	return db.Each(ctx, q, func(values []any) error {
+		counts, err := numbers(values...)
+		if err != nil {
+			return err
+		}
+		for n, i := range indexes {
+			if limit == "" {
+				all[i].counts[server], all[i].empties = counts[3*n], all[i].empties+counts[3*n+2]
 			}
+			all[i].doubled = counts[3*n] != counts[3*n+1]
 		}
-		if limit == "" {
-			all[i].counts[server], all[i].empties = counts[0], all[i].empties+counts[2]
-		}
-		all[i].doubled = all[i].doubled || counts[0] != counts[1]
-	}
-	return nil
+		return nil
+	})
 }
 
 // sieve remembers texts in a fixed number of bytes. It knows each of them again, and some others by chance.
@@ -785,8 +735,6 @@ type sieve []uint64
 // sieveBits is the number of bits of a sieve. With a million texts in it, it takes one in a hundred thousand
 // others for known.
 const sieveBits = 1 << 26
-
-func newSieve() sieve { return make(sieve, sieveBits/64) }
 
 // knew reports whether a text was here, and remembers it.
 func (s sieve) knew(text string) bool {
@@ -801,47 +749,50 @@ func (s sieve) knew(text string) bool {
 	return known
 }
 
+// reading returns the expression of a column of texts on a server, and the beginning of a condition on it.
+func (d *drafter) reading(server int, table, column string) (text, where string) {
+	db := d.ws.servers[server].db
+	text = db.Tables[table].Column(column).ReadExpression(db.Kind)
+	return text, " FROM " + newSelection(d.ws, server).table(table) + " AS s WHERE " + text
+}
+
 // shared reports whether two servers have an equal name.
-func (f *nameFinder) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
-	seen := newSieve()
-	for i, s := range f.d.ws.servers {
+func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
+	seen := make(sieve, sieveBits/64)
+	for i, s := range d.ws.servers {
 		if n.counts[i] == 0 {
 			continue
 		}
-		name := s.db.Tables[t.Name].Column(n.column.Name).ReadExpression(s.db.Kind)
-		q := sqldb.NewStatement(s.db.Kind, "SELECT ", name, " FROM ", newSelection(f.d.ws, i).table(t.Name),
-			" AS s WHERE ", name, " <> ''")
-		err := s.db.EachSteady(ctx, q, func(values []any) error {
-			text := sqldb.Text(values[0])
-			if !seen.knew(text) {
-				return nil
-			}
-			had, err := f.had(ctx, t, n, i, text)
-			if err == nil && had {
-				return errEnough
-			}
-			return err
-		})
-		if errors.Is(err, errEnough) {
-			return true, nil
-		}
+		name, where := d.reading(i, t.Name, n.column.Name)
+		err := s.db.EachSteady(ctx, sqldb.NewStatement(s.db.Kind, "SELECT ", name, where, " <> ''"),
+			func(values []any) error {
+				text := sqldb.Text(values[0])
+				if !seen.knew(text) {
+					return nil
+				}
+				had, err := d.had(ctx, t, n, i, text)
+				if err == nil && had {
+					return errEnough
+				}
+				return err
+			})
 		if err != nil {
-			return false, err
+			return errors.Is(err, errEnough), notEnough(err)
 		}
 	}
 	return false, nil
 }
 
 // had reports whether one of the servers before one has a name.
-func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
+func (d *drafter) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
 	text string) (bool, error) {
-	for i, s := range f.d.ws.servers[:before] {
+	for i, s := range d.ws.servers[:before] {
 		if n.counts[i] == 0 {
 			continue
 		}
-		name := s.db.Tables[t.Name].Column(n.column.Name).ReadExpression(s.db.Kind)
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1 FROM ",
-			newSelection(f.d.ws, i).table(t.Name), " AS s WHERE ", name, " = ").Bind(text).Add(" LIMIT 1"))
+		_, where := d.reading(i, t.Name, n.column.Name)
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1", where, " = ").Bind(text).
+			Add(" LIMIT 1"))
 		if err != nil || len(rows) > 0 {
 			return len(rows) > 0, err
 		}
@@ -849,21 +800,21 @@ func (f *nameFinder) had(ctx context.Context, t *sqldb.Table, n foundName, befor
 	return false, nil
 }
 
-// propose drafts a rename by the names of a table, and returns the notes about it.
-func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []string {
+// renaming drafts a rename by the names of a table, and returns the notes about it.
+func (d *drafter) renaming(found []foundName, table string, p *TablePlan) []string {
 	name := found[0].column.Name
 	p.Policy = Rename
-	p.Rename = &RenamePlan{Column: name, Copies: f.d.copiesOf(table)}
+	p.Rename = &RenamePlan{Column: name, Copies: d.copiesOf(table)}
 	if found[0].empties > 0 {
 		quoted := name
-		if f.rank(found[0]) > 0 || name != strings.ToLower(name) {
-			quoted = f.d.ws.servers[0].db.Kind.Quote(name)
+		if !isName(name) || name != strings.ToLower(name) {
+			quoted = d.ws.servers[0].db.Kind.Quote(name)
 		}
 		p.Rename.When = quoted + " <> ''"
 	}
 	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its " +
 		"own"}
-	if f.rank(found[0]) > 0 {
+	if !isName(name) {
 		notes[0] = "REVIEW: " + notes[0] + "; copy, if equal ones are no names"
 	}
 	for _, other := range found[1:] {
@@ -873,14 +824,14 @@ func (f *nameFinder) propose(found []foundName, table string, p *TablePlan) []st
 }
 
 // repeated finds texts that are names of rows which may be renamed, of which the plan says nothing.
-func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
-	for _, parent := range slices.Sorted(maps.Keys(p.Tables)) {
-		r := p.Tables[parent].Rename
+func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
+	for parent, renamed := range sorted(p.Tables) {
+		r := renamed.Rename
 		if r == nil {
 			continue
 		}
-		for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
-			t, planned := f.d.ws.target.Tables[table], p.Tables[table]
+		for table, planned := range sorted(p.Tables) {
+			t := d.ws.target.Tables[table]
 			if t == nil || !planned.Policy.copies() && planned.Policy != NotDecided {
 				continue
 			}
@@ -890,8 +841,8 @@ func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table str
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
-				beside, least := f.beside(t, c.Name, parent)
-				evidence, err := f.repeats(ctx, table, c.Name, parent, r.Column, least)
+				beside, least := d.beside(t, c.Name, parent)
+				evidence, err := d.repeats(ctx, table, c.Name, parent, r.Column, least)
 				if err != nil {
 					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
@@ -907,19 +858,19 @@ func (f *nameFinder) repeated(ctx context.Context, p *Plan, found func(table str
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:
 // x_id beside x_name, which a few names prove, or else the only one; "" if there is none.
-func (f *nameFinder) beside(t *sqldb.Table, name, parent string) (column string, least int) {
+func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, least int) {
 	stem, named := strings.CutSuffix(name, "_name")
 	id := census.Column{Table: t.Name, Name: stem + "_id"}
 	open := func(o census.Finding) bool { return o.Column == id && o.Parent.Table == parent && o.As == "" }
 	var all []string
-	for _, ref := range f.d.references(t) {
+	for _, ref := range d.references(t) {
 		if ref.Parent == parent && len(ref.Columns) == 1 && !ref.Inside() {
 			all = append(all, ref.Columns[0])
 		}
 	}
 	all = slices.Compact(all)
 	switch {
-	case named && (slices.Contains(all, id.Name) || slices.ContainsFunc(f.d.found, open)):
+	case named && (slices.Contains(all, id.Name) || slices.ContainsFunc(d.found, open)):
 		return id.Name, fewNames
 	case len(all) == 1:
 		return all[0], manyNames
@@ -929,23 +880,25 @@ func (f *nameFinder) beside(t *sqldb.Table, name, parent string) (column string,
 
 // repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
 // One of them has to have so many at least.
-func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named string,
+func (d *drafter) repeats(ctx context.Context, table, column, parent, named string,
 	least int) (string, error) {
 	const sampled = 500
 	var parts []string
 	enough := false
-	for i, s := range f.d.ws.servers {
+	for i, s := range d.ws.servers {
 		own, names := s.db.Tables[table], s.db.Tables[parent]
 		if own == nil || names == nil || own.Column(column) == nil || names.Column(named) == nil {
 			continue
 		}
-		k, sel := s.db.Kind, newSelection(f.d.ws, i)
-		text, name := own.Column(column).ReadExpression(k), names.Column(named).ReadExpression(k)
+		k := s.db.Kind
+		text, where := d.reading(i, table, column)
+		name, among := d.reading(i, parent, named)
 		if k == sqldb.MySQL { // where names may have another character set than the texts
-			name = "CONVERT(" + name + " USING utf8mb4)"
+			converted := "CONVERT(" + name + " USING utf8mb4)"
+			name, among = converted, strings.TrimSuffix(among, name)+converted
 		}
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", text, " FROM ", sel.table(table),
-			" AS s WHERE ", text, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", text, where, " <> '' LIMIT ",
+			strconv.Itoa(sampled)))
 		if err == nil && len(rows) == 0 {
 			continue
 		}
@@ -953,8 +906,7 @@ func (f *nameFinder) repeats(ctx context.Context, table, column, parent, named s
 			return "", err
 		}
 		enough = enough || len(rows) >= least
-		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ") FROM ", sel.table(parent), " AS s WHERE ",
-			name, " IN (")
+		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
 		for n, row := range rows {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}

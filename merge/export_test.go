@@ -3,7 +3,7 @@ package merge
 import "context"
 
 // WithFailpoint calls fn at the points of a run at which a process may die.
-func WithFailpoint(fn func(point string)) Option { return func(o *options) { o.atFailpoint = fn } }
+func WithFailpoint(fn func(point string)) Option { return func(o *options) { o.failpoint = fn } }
 
 // NewName is what names are made by.
 func NewName(format, old string, server, attempt int64, limit int) (string, bool) {

@@ -82,16 +82,13 @@ func (b bits) replace(values []any, fn func(any) (any, error)) ([]any, error) {
 	all := slices.Clone(values)
 	for i := range values {
 		whole := numbers[i]&^(b.mask()<<b.low) | uint64(n)>>(i*b.width)&b.mask()<<b.low
-		if all[i] = any(whole); isSigned(values[i]) {
+		if _, signed := values[i].(int64); signed {
 			all[i] = int64(whole)
+		} else {
+			all[i] = whole
 		}
 	}
 	return all, nil
-}
-
-func isSigned(v any) bool {
-	_, ok := v.(int64)
-	return ok
 }
 
 // holds reports whether the columns of the target can hold a key.

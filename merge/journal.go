@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -15,30 +15,6 @@ import (
 type tableServer struct {
 	table  string
 	server int64
-}
-
-// The columns of the decision tables, the same on all databases. A key is as long as MySQL can index together
-// with the other columns of the primary key.
-const (
-	renamesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
-		"col VARCHAR(64) NOT NULL, old_name VARCHAR(2000) NOT NULL, new_name VARCHAR(2000) NOT NULL, " +
-		"new_key VARCHAR(512) NOT NULL, " +
-		"PRIMARY KEY (tbl, server, row_key)"
-	dropsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
-		"keeper_server BIGINT NOT NULL, keeper_key TEXT NOT NULL, reason VARCHAR(200) NOT NULL, " +
-		"differs BIGINT NOT NULL, " +
-		"PRIMARY KEY (tbl, server, row_key)"
-	valuesColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(448) NOT NULL, " +
-		"col VARCHAR(64) NOT NULL, value VARCHAR(2000), PRIMARY KEY (tbl, server, row_key, col)"
-)
-
-// temporaryWord returns what DROP TABLE needs on MySQL, so that it drops only a temporary table and does not
-// commit the transaction.
-func temporaryWord(k sqldb.Kind) string {
-	if k == sqldb.MySQL {
-		return "TEMPORARY "
-	}
-	return ""
 }
 
 // The tables that a merge makes in its target.
@@ -54,52 +30,80 @@ const (
 	tableCatalog    = "merge_catalog"
 )
 
-// ownTable is a table that a merge makes.
-type ownTable struct{ name, columns string }
-
-// ownTables returns the tables that a merge makes.
-func ownTables() []ownTable {
-	return []ownTable{
-		{tableRun, runColumns}, {tableJournal, journalColumns}, {tableRenames, renamesColumns},
-		{tableDrops, dropsColumns}, {tableValues, valuesColumns}, {tableServers, serversColumns},
-		{tableQuarantine, quarantineColumns}, {tableOffsets, offsetsColumns},
-		{tableCatalog, catalogColumns},
+// ownTables returns the tables that a merge makes, with their columns, the same on all databases. A key is as
+// long as MySQL can index together with the other columns of the primary key.
+func ownTables() map[string]string {
+	const row = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, "
+	const key = "PRIMARY KEY (tbl, server, row_key)"
+	return map[string]string{
+		tableRun: "id INTEGER NOT NULL PRIMARY KEY, plan VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL",
+		tableJournal: "step VARCHAR(16) NOT NULL, tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, " +
+			"expected BIGINT NOT NULL, fingerprint VARCHAR(700) NOT NULL, rows_read BIGINT NOT NULL, " +
+			"rows_written BIGINT NOT NULL, done INTEGER NOT NULL, PRIMARY KEY (step, tbl, server)",
+		tableRenames: row + "col VARCHAR(64) NOT NULL, old_name VARCHAR(2000) NOT NULL, " +
+			"new_name VARCHAR(2000) NOT NULL, new_key VARCHAR(512) NOT NULL, " + key,
+		tableDrops: row + "keeper_server BIGINT NOT NULL, keeper_key TEXT NOT NULL, " +
+			"reason VARCHAR(200) NOT NULL, differs BIGINT NOT NULL, " + key,
+		tableValues: "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(448) NOT NULL, " +
+			"col VARCHAR(64) NOT NULL, value VARCHAR(2000), PRIMARY KEY (tbl, server, row_key, col)",
+		tableServers: "number BIGINT NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, " +
+			"merged_into BIGINT NOT NULL, target VARCHAR(200) NOT NULL",
+		tableQuarantine: row + "reason VARCHAR(2000) NOT NULL, contents TEXT NOT NULL, " + key,
+		tableOffsets: "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, added BIGINT NOT NULL, " +
+			"counter BIGINT NOT NULL, PRIMARY KEY (tbl, server)",
+		tableCatalog: "kind VARCHAR(40) NOT NULL, tbl VARCHAR(200) NOT NULL, name VARCHAR(400) NOT NULL, " +
+			"definition TEXT NOT NULL, PRIMARY KEY (kind, tbl, name)",
 	}
 }
 
-// temporaryTables are the names of the temporary tables of a merge, which would hide or meet those of a game.
-const temporaryTables = `^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`
+// ownColumns returns the columns of a table of a merge, which are whole numbers and texts.
+func ownColumns(table string) (columns []*sqldb.Column) {
+	definitions, _, _ := strings.Cut(ownTables()[table], ", PRIMARY KEY (")
+	for definition := range strings.SplitSeq(definitions, ", ") {
+		words := strings.Fields(definition)
+		c := &sqldb.Column{Name: words[0], Family: sqldb.FamilyText, Declared: "text"}
+		if words[1] == "BIGINT" || words[1] == "INTEGER" {
+			c.Family, c.Declared = sqldb.FamilyInt, "bigint"
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
 
-// needed reports whether a merge needs a name of the target for a table of its own.
+// keepRows writes rows into a table of the merge.
+func keepRows(ctx context.Context, target *sqldb.DB, table string, rows ...[]any) error {
+	w := sqldb.NewWriter(target, table, ownColumns(table), false)
+	return errors.Join(w.Write(ctx, rows), w.Close())
+}
+
+// numbers reads whole numbers that a database has returned.
+func numbers(values ...any) ([]int64, error) {
+	all := make([]int64, len(values))
+	for i, v := range values {
+		n, err := strconv.ParseInt(sqldb.Text(v), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = n
+	}
+	return all, nil
+}
+
+// needed reports whether a merge needs a name of the target for a table of its own. Its temporary tables
+// would hide or meet those of a game.
 func needed(kind sqldb.Kind, name string) bool {
 	if kind != sqldb.PostgreSQL { // it alone tells names apart by the case of their letters in any case
 		name = strings.ToLower(name)
 	}
-	return regexp.MustCompile(temporaryTables).MatchString(name) ||
-		slices.ContainsFunc(ownTables(), func(own ownTable) bool { return own.name == name })
+	temporary := regexp.MustCompile(`^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`)
+	return ownTables()[name] != "" || temporary.MatchString(name)
 }
 
-const (
-	runColumns     = "id INTEGER NOT NULL PRIMARY KEY, plan VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL"
-	journalColumns = "step VARCHAR(16) NOT NULL, tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, " +
-		"expected BIGINT NOT NULL, fingerprint VARCHAR(700) NOT NULL, " +
-		"rows_read BIGINT NOT NULL, rows_written BIGINT NOT NULL, done INTEGER NOT NULL, " +
-		"PRIMARY KEY (step, tbl, server)"
-	offsetsColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, added BIGINT NOT NULL, " +
-		"counter BIGINT NOT NULL, PRIMARY KEY (tbl, server)"
-	catalogColumns = "kind VARCHAR(40) NOT NULL, tbl VARCHAR(200) NOT NULL, name VARCHAR(400) NOT NULL, " +
-		"definition TEXT NOT NULL, PRIMARY KEY (kind, tbl, name)"
-	serversColumns = "number BIGINT NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, " +
-		"merged_into BIGINT NOT NULL, target VARCHAR(200) NOT NULL"
-	quarantineColumns = "tbl VARCHAR(64) NOT NULL, server BIGINT NOT NULL, row_key VARCHAR(512) NOT NULL, " +
-		"reason VARCHAR(2000) NOT NULL, contents TEXT NOT NULL, PRIMARY KEY (tbl, server, row_key)"
-)
-
-// ddl returns the statement that makes a table of the merge.
-func ddl(k sqldb.Kind, name, columns string, temporary bool) string {
-	text, suffix := "CREATE TABLE IF NOT EXISTS ", ""
+// ddl returns the statement that makes a table of the merge or, under its temporary name, one like it.
+func ddl(k sqldb.Kind, table string, temporary bool) string {
+	text, name, columns, suffix := "CREATE TABLE IF NOT EXISTS ", table, ownTables()[table], ""
 	if temporary {
-		text = "CREATE TEMPORARY TABLE "
+		text, name = "CREATE TEMPORARY TABLE ", "tmp_"+table
 	}
 	if k == sqldb.MySQL {
 		columns = strings.ReplaceAll(columns, " TEXT ", " MEDIUMTEXT ") // TEXT ends after 65,535 bytes there
@@ -159,16 +163,6 @@ func (jr *journal) setState(ctx context.Context, state string) error {
 	return err
 }
 
-// makeTables makes the tables of the merge.
-func (jr *journal) makeTables(ctx context.Context) error {
-	for _, t := range ownTables() {
-		if err := jr.target.Exec(ctx, ddl(jr.target.Kind, t.name, t.columns, false)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // entry is a row of the journal: the progress of one step for one table of one server.
 type entry struct {
 	step          string
@@ -179,36 +173,24 @@ type entry struct {
 	done          bool
 }
 
-// all returns how many rows the table had when the merge was decided, by its fingerprint.
-func (e *entry) all() (n int64, err error) {
-	if _, err = fmt.Sscanf(e.fingerprint, "%d rows", &n); err != nil {
-		return 0, fmt.Errorf("the journal cannot be read: %w", err)
-	}
-	return n, nil
-}
-
 // entries reads the journal.
 func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*entry, error) {
 	all := map[string]map[tableServer]*entry{stepCopy: {}, stepFill: {}}
-	rows, err := jr.target.Strings(ctx, sqldb.NewStatement(jr.target.Kind,
-		"SELECT step, tbl, server, expected, fingerprint, "+
-			"rows_read, rows_written, done FROM ", jr.target.Kind.Quote(tableJournal)))
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		e := &entry{step: row[0], fingerprint: row[4], done: row[7] != "0"}
-		e.share.table = row[1]
-		if _, err := fmt.Sscan(row[2]+" "+row[3]+" "+row[5]+" "+row[6], &e.share.server, &e.expected, &e.read,
-			&e.written); err != nil {
-			return nil, fmt.Errorf("the journal cannot be read: %w", err)
+	q := sqldb.NewStatement(jr.target.Kind, "SELECT step, tbl, fingerprint, server, expected, rows_read, ",
+		"rows_written, done FROM ", jr.target.Kind.Quote(tableJournal))
+	return all, jr.target.Each(ctx, q, func(values []any) error {
+		n, err := numbers(values[3:]...)
+		if err != nil {
+			return fmt.Errorf("the journal cannot be read: %w", err)
 		}
+		e := &entry{step: sqldb.Text(values[0]), share: tableServer{sqldb.Text(values[1]), n[0]},
+			fingerprint: sqldb.Text(values[2]), expected: n[1], read: n[2], written: n[3], done: n[4] != 0}
 		if all[e.step] == nil {
-			return nil, fmt.Errorf("the journal has a step %q that this program does not know", e.step)
+			return fmt.Errorf("the journal has a step %q that this program does not know", e.step)
 		}
 		all[e.step][e.share] = e
-	}
-	return all, nil
+		return nil
+	})
 }
 
 // record writes an entry, in the transaction of its chunk.
@@ -222,12 +204,6 @@ func (jr *journal) record(ctx context.Context, e *entry) error {
 		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").
 		Bind(e.share.server)
 	_, err := jr.target.Run(ctx, q)
-	return err
-}
-
-// recorded is record followed by a failpoint.
-func (jr *journal) recorded(ctx context.Context, e *entry) error {
-	err := jr.record(ctx, e)
 	jr.failpoint("recorded")
 	return err
 }

@@ -62,13 +62,6 @@ func presets() map[string]func() generator.Layout {
 	}
 }
 
-// leastGenerated is the least ID that a generator of a layout may have made. A database has counted
-// smaller keys. They have no time in them, or fit into 32 bits: real games count that far, and a generator
-// is past them within minutes of its epoch.
-func leastGenerated(l generator.Layout) int64 {
-	return max(int64(1)<<32, int64(1)<<(l.NodeBits()+l.SequenceBits))
-}
-
 // Resolve returns the layout that a plan describes, by the name of a preset or by its bits, in the form of
 // package generator.
 func (l Layout) Resolve() (generator.Layout, error) {
@@ -95,6 +88,10 @@ func (l Layout) Resolve() (generator.Layout, error) {
 type decoder struct {
 	shift int
 	mask  int64
+	// least is the least ID that a generator may have made. A database has counted smaller keys. They have no
+	// time in them, or fit into 32 bits: real games count that far, and a generator is past them within minutes
+	// of its epoch.
+	least int64
 }
 
 func (l Layout) decoder() (decoder, error) {
@@ -102,20 +99,17 @@ func (l Layout) decoder() (decoder, error) {
 	if err != nil {
 		return decoder{}, err
 	}
+	d := decoder{shift: layout.SequenceBits, mask: layout.MaxNode(),
+		least: max(int64(1)<<32, int64(1)<<(layout.NodeBits()+layout.SequenceBits))}
 	if l.Server == "" {
-		return decoder{shift: layout.SequenceBits, mask: layout.MaxNode()}, nil
+		return d, nil
 	}
-	shift := layout.SequenceBits
 	for _, f := range slices.Backward(layout.Node) {
 		if f.Name == l.Server {
-			return decoder{shift: shift, mask: 1<<f.Bits - 1}, nil
+			d.mask = 1<<f.Bits - 1
+			return d, nil
 		}
-		shift += f.Bits
+		d.shift += f.Bits
 	}
 	return decoder{}, fmt.Errorf("the layout has no field %q in its node number", l.Server)
-}
-
-// sql returns an SQL expression for the server number of the IDs in a column, which all databases understand.
-func (d decoder) sql(column string) string {
-	return fmt.Sprintf("((%s >> %d) & %d)", column, d.shift, d.mask)
 }

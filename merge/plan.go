@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -200,10 +201,20 @@ type RenamePlan struct {
 	Derived []DerivedName `yaml:"derived,omitempty" json:"derived,omitempty"`
 }
 
+// writes returns the columns that a new name changes.
+func (r *RenamePlan) writes() (names []string) {
+	if r != nil {
+		names = append(names, r.Column)
+		for _, d := range r.Derived {
+			names = append(names, d.Column)
+		}
+	}
+	return names
+}
+
 // changes reports whether a new name changes a column, or what a key consists of.
 func (r *RenamePlan) changes(k sqldb.UniqueKey) bool {
-	derived := func(d DerivedName) bool { return k.Covers(d.Column) }
-	return k.Covers(r.Column) || slices.ContainsFunc(r.Derived, derived)
+	return slices.ContainsFunc(r.writes(), k.Covers)
 }
 
 // DerivedName is a column that is computed from the name beside it. Rows that are renamed get a new value;
@@ -259,6 +270,12 @@ type OpenColumn struct {
 	When string `yaml:"when,omitempty" json:"when,omitempty"`
 	// Evidence says what speaks for it and what against it.
 	Evidence string `yaml:"evidence,omitempty" json:"-"`
+}
+
+// key returns the column of the candidate.
+func (o OpenColumn) key() LockedKey {
+	index := strings.LastIndex("."+o.Candidate, ".")
+	return LockedKey{Table: strings.TrimSuffix(o.Candidate[:index], "."), Column: o.Candidate[index:]}
 }
 
 // columns returns the columns of the reference.
@@ -361,8 +378,8 @@ func (f *planFile) expand() error {
 			f.Tables[name] = &own
 		}
 	}
-	for _, candidate := range slices.Sorted(maps.Keys(f.Undecided)) {
-		for _, text := range f.Undecided[candidate] {
+	for candidate, columns := range sorted(f.Undecided) {
+		for _, text := range columns {
 			e, err := parseHolder(text)
 			t := f.Tables[e.table]
 			if err == nil && t == nil {
@@ -382,11 +399,11 @@ func (p *Plan) fold() (*planFile, error) {
 	f := &planFile{Plan: *p, Undecided: map[string][]string{}}
 	f.Tables = map[string]*TablePlan{}
 	alike := map[string]int{} // the positions of the groups, by the text of the entry
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if p.Tables[name] == nil {
+	for name, t := range sorted(p.Tables) {
+		if t == nil {
 			continue
 		}
-		own := *p.Tables[name]
+		own := *t
 		own.Undecided = slices.DeleteFunc(slices.Clone(own.Undecided), func(o OpenColumn) bool {
 			e := o.holder(name)
 			written := e.plain()
@@ -436,8 +453,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	}
 	var text bytes.Buffer
 	if err == nil {
-		compact(root)
-		f.comment(root)
+		f.compact(root)
 		e := yaml.NewEncoder(&text)
 		e.SetIndent(2)
 		err = errors.Join(e.Encode(root), e.Close())
@@ -448,9 +464,10 @@ func (p *Plan) YAML() ([]byte, error) {
 	return []byte(heading + wrapped(text.String())), nil
 }
 
-// compact puts each entry of the parts of a plan on a line of its own, and lists of words on one line.
-func compact(root *yaml.Node) {
-	for _, part := range root.Content {
+// compact puts each entry of the parts of a plan on a line of its own, and lists of words on one line. Above
+// each identity it says what speaks for its columns.
+func (f *planFile) compact(root *yaml.Node) {
+	for i, part := range root.Content {
 		if len(part.Content) == 0 {
 			continue
 		}
@@ -461,20 +478,8 @@ func compact(root *yaml.Node) {
 		for _, n := range entries {
 			if n.Kind != yaml.ScalarNode {
 				n.Style |= yaml.FlowStyle
-			}
-		}
-	}
-}
-
-// comment says above each identity what speaks for its columns.
-func (f *planFile) comment(root *yaml.Node) {
-	for i, part := range root.Content {
-		if i%2 > 0 || part.Value != "identities" {
-			continue
-		}
-		for _, name := range root.Content[i+1].Content {
-			if id := f.Identities[name.Value]; id != nil {
-				name.HeadComment = id.note
+			} else if id := f.Identities[n.Value]; id != nil && root.Content[i-1].Value == "identities" {
+				n.HeadComment = id.note
 			}
 		}
 	}
@@ -500,32 +505,25 @@ func wrapped(text string) string {
 	return out.String()
 }
 
-// breakAt returns where a line can be broken behind a comma within brackets: at the last place before so many
-// bytes, or else at the first one. It is 0 if there is none.
+// breakAt returns where a line can be broken behind a comma that is in brackets and in no quoted text: at the
+// last place before so many bytes, or else at the first one. It is 0 if there is none.
 func breakAt(line string, longest int, within bool) (index int) {
-	quote := byte(0)
-	for i := 2; i < len(line); i++ {
-		before, c, open := line[i-2:i], line[i], quote != 0
-		behind := within && !open && before == ", "
-		switch {
-		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(line[i:], "''"):
-			i++
-		case open && c == quote:
-			quote = 0
-		case open:
-		case behind && index > 0 && i > longest:
-			return index
-		case behind && strings.TrimSpace(line[:i]) != "":
-			index = i
+	from := 0
+	if !within {
+		if from = strings.IndexAny(line, "[{"); from < 0 {
+			return 0
 		}
-		begins := slices.Contains([]string{", ", ": ", "? ", "- "}, before) ||
-			strings.ContainsAny(before[1:], "[{")
-		if begins && !open {
-			within = within || c == '[' || c == '{'
-			if c == '"' || c == '\'' {
-				quote = c
-			}
+	}
+	pieces := regexp.MustCompile(`(?:[\[{]|[,:?-] )(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*')|,`)
+	for _, piece := range pieces.FindAllStringIndex(line, -1) {
+		at := piece[0] + 2
+		if line[piece[0]] != ',' || piece[0] < from || at > len(line) || line[at-1] != ' ' {
+			continue
 		}
+		if index > 0 && at > longest {
+			break
+		}
+		index = at
 	}
 	return index
 }
@@ -557,8 +555,11 @@ func (r Reference) catalog() sqldb.Reference {
 }
 
 // Hash identifies what the plan does. It does not cover DSNs and notes.
-func (p *Plan) Hash() string {
-	text, err := json.Marshal(p) // maps are written in the order of their keys
+func (p *Plan) Hash() string { return hashOf(p) }
+
+// hashOf returns a hash of what JSON writes of a value, with maps in the order of their keys.
+func hashOf(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
@@ -577,17 +578,19 @@ func (p *Plan) Validate() error {
 		maxNumber = decode.mask
 	}
 	p.validateServers(errs, maxNumber)
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		if t := p.Tables[name]; t == nil {
+	for name, t := range sorted(p.Tables) {
+		if t == nil {
 			errs.add("table %s has no policy", name)
-		} else {
-			t.validate(errs, "table "+name+": ", p)
+			continue
 		}
+		errs.prefix = "table " + name + ": "
+		t.validate(errs, p)
+		errs.prefix = ""
 	}
 	errs.check(slices.Contains([]string{"", apartAll, apartOthers}, p.Apart), "apart is %q, not %s or %s",
 		p.Apart, apartAll, apartOthers)
 	p.validateIdentities(errs)
-	for _, name := range slices.Sorted(maps.Keys(p.GivesUp)) {
+	for name := range sorted(p.GivesUp) {
 		errs.check(p.Tables[name] != nil, "gives_up: there is no table %q in the plan", name)
 	}
 	for _, l := range p.LeftOut {
@@ -626,74 +629,72 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 		"target: the number %d does not fit into the layout, which ends at %d", p.Target.Number, maxNumber)
 }
 
-func (t *TablePlan) validate(errs *planErrors, prefix string, p *Plan) {
+func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 	all := []Policy{Copy, Rename, Sum, KeepFirst, Newest, Rebuild, Skip, NotDecided}
-	errs.check(slices.Contains(all, t.Policy), "%sthe policy %q is none of %v", prefix, t.Policy, all)
+	errs.check(slices.Contains(all, t.Policy), "the policy %q is none of %v", t.Policy, all)
 	errs.check((t.Policy == Rename) == (t.Rename != nil),
-		"%sthe policy rename and the entry rename belong together", prefix)
-	errs.check((t.Policy == Newest) == (t.By != ""), "%sthe policy newest and the entry by belong together",
-		prefix)
+		"the policy rename and the entry rename belong together")
+	errs.check((t.Policy == Newest) == (t.By != ""), "the policy newest and the entry by belong together")
 	errs.check(t.Policy == Sum || len(t.Sum)+len(t.Min)+len(t.Max) == 0,
-		"%ssum, min and max belong to the policy sum", prefix)
-	errs.check(t.Policy != Sum || len(t.Sum) > 0, "%sthe policy sum needs the entry sum, the columns to add",
-		prefix)
-	errs.check(t.Policy.collapses() || len(t.Key) == 0, "%skey belongs to sum, keep_first and newest", prefix)
+		"sum, min and max belong to the policy sum")
+	errs.check(t.Policy != Sum || len(t.Sum) > 0, "the policy sum needs the entry sum, the columns to add")
+	errs.check(t.Policy.collapses() || len(t.Key) == 0, "key belongs to sum, keep_first and newest")
 	errs.check(slices.Contains([]string{"", "refuse", "drop", "null"}, t.Orphans),
-		"%sorphans is %q, not refuse, drop or null", prefix, t.Orphans)
+		"orphans is %q, not refuse, drop or null", t.Orphans)
 	errs.check(slices.Contains([]string{"", "stop", "quarantine"}, t.BadRows),
-		"%sbad_rows is %q, not stop or quarantine", prefix, t.BadRows)
+		"bad_rows is %q, not stop or quarantine", t.BadRows)
 	errs.check(t.Renumber == "" || t.Policy.copies(),
-		"%srenumber goes with copy, rename, sum, keep_first and newest only", prefix)
+		"renumber goes with copy, rename, sum, keep_first and newest only")
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
-		"%srenumber: apart goes with copy and rename only", prefix)
+		"renumber: apart goes with copy and rename only")
 	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
-		"%srenumber is %q, not true or apart", prefix, t.Renumber)
+		"renumber is %q, not true or apart", t.Renumber)
 	for column, expression := range t.Set {
-		errs.check(column != "" && expression != "", "%sset: each entry needs a column and an expression", prefix)
+		errs.check(column != "" && expression != "", "set: each entry needs a column and an expression")
 		errs.check(t.Policy == Rename || !strings.Contains(expression, wordRenamed),
-			"%sset: %s belongs to the policy rename", prefix, wordRenamed)
+			"set: %s belongs to the policy rename", wordRenamed)
 	}
 	for _, r := range t.References {
-		errs.check(p.Tables[r.Table] != nil, "%sreferences: there is no table %q in the plan", prefix, r.Table)
-		errs.check((r.Column == "") != (len(r.Columns) == 0), "%sreferences: each needs either column or "+
-			"columns", prefix)
+		errs.check(p.Tables[r.Table] != nil, "references: there is no table %q in the plan", r.Table)
+		errs.check((r.Column == "") != (len(r.Columns) == 0), "references: each needs either column or columns")
 		_, err := parseBits(r.Bits, r.columns())
-		errs.check(err == nil, "%sreferences: %v", prefix, err)
+		errs.check(err == nil, "references: %v", err)
 		errs.check(len(r.Target) == 0 || len(r.Target) == len(r.columns()) || r.Bits != "" && len(r.Target) == 1,
-			"%sreferences: target needs as many columns as the reference", prefix)
+			"references: target needs as many columns as the reference")
 		errs.check(r.Path == "" && r.List == "" || r.Path == "" && r.Bits == "" || r.List == "" && r.Bits == "",
-			"%sreferences: path, list and bits exclude each other", prefix)
+			"references: path, list and bits exclude each other")
 		errs.check(r.Path == "" && r.List == "" || len(r.columns()) == 1,
-			"%sreferences: path and list need one column", prefix)
+			"references: path and list need one column")
 	}
 	if t.Rename == nil {
 		return
 	}
 	r := t.Rename
-	errs.check(r.Column != "", "%srename: it needs a column", prefix)
+	errs.check(r.Column != "", "rename: it needs a column")
 	errs.check(slices.Contains([]string{"", "older", "first", "highest", "none"}, r.Keep),
-		"%srename: keep is %q, not older, first, highest or none", prefix, r.Keep)
-	errs.check((r.Keep == "highest") == (r.By != ""), "%srename: keep: highest and by belong together", prefix)
-	errs.check(r.Format == "" || strings.Count(r.Format, "{name}") == 1 && strings.Contains(r.Format,
-		"{server}"),
-		"%srename: the format %q needs {name} once, and {server}", prefix, r.Format)
+		"rename: keep is %q, not older, first, highest or none", r.Keep)
+	errs.check((r.Keep == "highest") == (r.By != ""), "rename: keep: highest and by belong together")
+	named, numbered := strings.Count(r.Format, "{name}") == 1, strings.Contains(r.Format, "{server}")
+	errs.check(r.Format == "" || named && numbered,
+		"rename: the format %q needs {name} once, and {server}", r.Format)
 	for _, d := range r.Derived {
 		errs.check(d.Column != "" && slices.Contains([]string{"lower", "upper", "same"}, d.As),
-			"%srename: derived: each needs a column, and as: lower, upper or same", prefix)
+			"rename: derived: each needs a column, and as: lower, upper or same")
 	}
 	for _, c := range r.Copies {
-		errs.check(p.Tables[c.Table] != nil, "%srename: copies: there is no table %q in the plan", prefix,
-			c.Table)
-		errs.check(c.Column != "" && c.Ref != "", "%srename: copies: each needs a table, a column and a ref",
-			prefix)
+		errs.check(p.Tables[c.Table] != nil, "rename: copies: there is no table %q in the plan", c.Table)
+		errs.check(c.Column != "" && c.Ref != "", "rename: copies: each needs a table, a column and a ref")
 	}
 }
 
 // planErrors collects the faults of a plan.
-type planErrors struct{ all []string }
+type planErrors struct {
+	prefix string // of those that are found now
+	all    []string
+}
 
 func (errs *planErrors) add(format string, args ...any) {
-	errs.all = append(errs.all, fmt.Sprintf(format, args...))
+	errs.all = append(errs.all, errs.prefix+fmt.Sprintf(format, args...))
 }
 
 func (errs *planErrors) check(ok bool, format string, args ...any) {
@@ -839,8 +840,7 @@ func (e holder) open(candidate string) OpenColumn {
 
 // validateIdentities looks at the identities and at the plain columns.
 func (p *Plan) validateIdentities(errs *planErrors) {
-	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
-		id := p.Identities[name]
+	for name, id := range sorted(p.Identities) {
 		if id == nil {
 			errs.add("identities: %s is empty", name)
 			continue

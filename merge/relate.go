@@ -19,18 +19,19 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	ws := newWorkspace(plan, opts)
+	ws := &workspace{given: plan, jobs: map[string]*tableJob{}, options: options{
+		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler), failpoint: func(string) {},
+	}}
+	ws.elsewhere, ws.offsets = &elsewhere{ws: ws}, &keyOffsets{ws: ws}
+	for _, o := range opts {
+		o(&ws.options)
+	}
 	if ws.open == nil {
 		return nil, fmt.Errorf("%w: no opener is set: use WithOpener", ErrOpen)
-	}
-	layout, err := plan.Layout.Resolve()
-	if err != nil {
-		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
 	if ws.layout, err = plan.Layout.decoder(); err != nil {
 		return nil, fmt.Errorf("%w: layout: %w", ErrPlan, err)
 	}
-	ws.minGenerated = leastGenerated(layout)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ws.close())
@@ -39,40 +40,27 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 	if err := ws.connectAll(ctx); err != nil {
 		return nil, err
 	}
+	ws.journal = &journal{target: ws.target, failpoint: ws.failpoint}
 	if err := ws.distinct(); err != nil {
 		return nil, err
 	}
-	var faults []Problem
-	if ws.plan, faults = plan.resolved(ws.target.Tables); len(faults) > 0 {
-		ws.problems = append(ws.problems, faults...)
-	}
+	ws.plan, ws.problems = plan.resolved(ws.target.Tables)
 	ws.relate()
 	return ws, nil
 }
 
-func newWorkspace(plan *Plan, opts []Option) *workspace {
-	ws := &workspace{given: plan, plan: plan, jobs: map[string]*tableJob{}, options: options{
-		chunkRows: 10_000, maxConflicts: 10_000, log: slog.New(slog.DiscardHandler),
-	}}
-	ws.elsewhere = &elsewhere{ws: ws}
-	for _, o := range opts {
-		o(&ws.options)
-	}
-	return ws
-}
-
 // connectAll opens the servers and the target, all at once: most of the time goes by in waiting for them.
 func (ws *workspace) connectAll(ctx context.Context) error {
-	opened := make([]*sqldb.DB, len(ws.plan.Servers)+1)
+	opened := make([]*sqldb.DB, len(ws.given.Servers)+1)
 	err := atOnce(len(opened), func(i int) (err error) {
-		name, dsn, target := "the target", ws.plan.Target.DSN, i == len(ws.plan.Servers)
+		name, dsn, target := "the target", ws.given.Target.DSN, i == len(ws.given.Servers)
 		if !target {
-			name, dsn = ws.plan.Servers[i].Name, ws.plan.Servers[i].DSN
+			name, dsn = ws.given.Servers[i].Name, ws.given.Servers[i].DSN
 		}
 		opened[i], err = ws.connect(ctx, name, dsn, target)
 		return err
 	})
-	for i, s := range ws.plan.Servers {
+	for i, s := range ws.given.Servers {
 		if opened[i] != nil {
 			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
 				numbers: append([]int64{s.Number}, s.Also...)})
@@ -120,8 +108,7 @@ func (ws *workspace) distinct() error {
 // relate makes the jobs: which table of which source goes to which table of the target. It notes the
 // problems that it meets.
 func (ws *workspace) relate() {
-	for _, name := range slices.Sorted(maps.Keys(ws.plan.Tables)) {
-		p := ws.plan.Tables[name]
+	for name, p := range sorted(ws.plan.Tables) {
 		if !p.Policy.copies() {
 			continue
 		}
@@ -150,56 +137,33 @@ func (ws *workspace) relate() {
 	}
 	ws.order, ws.circles = sortTables(ws.jobs)
 	ws.follow()
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			src.prepared(ws)
-		}
+	for _, src := range ws.sources() {
+		src.prepared(ws)
 	}
 }
 
-func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table) *sourceTable {
-	kind := ws.servers[server].db.Kind
-	src := &sourceTable{job: j, server: server, own: ws.servers[server], table: source,
-		order: source.Order(kind),
-		raw:   ws.servers[server].db.Kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+// newSource returns a table of a server, as far as it goes to the target: all columns, or some and the key.
+// It is of use once it is prepared.
+func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
+	own := ws.servers[server]
+	kind := own.db.Kind
+	src := &sourceTable{job: j, server: server, owner: own, table: source, order: source.Order(kind),
+		raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
 			c = target // what the plan sets needs no column there
 		}
-		if c != nil {
+		wanted := some == nil || slices.Contains(slices.Concat(some, source.Primary), target.Name)
+		if c != nil && wanted {
 			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
 				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
 	}
-	for _, name := range source.Primary {
-		if index := src.index(name); index >= 0 {
-			src.key = append(src.key, index)
-		} else {
-			src.key = nil // a part of the key does not identify rows
-			break
-		}
+	if src.key = src.positions(source.Primary); slices.Contains(src.key, -1) {
+		src.key = nil // a part of the key does not identify rows
 	}
 	return src
-}
-
-// part returns a source table with some of its columns.
-func (src *sourceTable) part(ws *workspace, names []string) *sourceTable {
-	part := &sourceTable{job: src.job, server: src.server, own: src.own, table: src.table, order: src.order,
-		raw: src.raw}
-	key := make([]string, len(src.key))
-	for i, index := range src.key {
-		key[i] = src.pairs[index].target.Name
-	}
-	for _, p := range src.pairs {
-		if slices.Contains(names, p.target.Name) || slices.Contains(key, p.target.Name) {
-			part.pairs = append(part.pairs, p)
-		}
-	}
-	for _, name := range key {
-		part.key = append(part.key, part.index(name))
-	}
-	return part.prepared(ws)
 }
 
 // prepared notes what has to follow, and which expressions have to be read for that besides the columns.
@@ -233,8 +197,12 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
 		}
 	}
-	for n := range src.links {
-		src.links[n].rivals = src.rivals(n)
+	for n, l := range src.links { // those before it that may lead to the same keys
+		for m, o := range src.links[:n] {
+			if o.meets(l.link) {
+				src.links[n].rivals = append(src.links[n].rivals, m)
+			}
+		}
 	}
 	for _, w := range j.follows.whole {
 		indexes := src.positions(w.columns)
@@ -243,7 +211,7 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		}
 	}
 	for _, n := range j.follows.names {
-		if !src.has(n.column) || !exists(n.parent) {
+		if src.index(n.column) < 0 || !exists(n.parent) {
 			continue
 		}
 		name := sourceName{nameLink: n, index: src.index(n.column)}
@@ -253,17 +221,6 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		src.repeats = append(src.repeats, name)
 	}
 	return src
-}
-
-// rivals returns the positions of the links before the n-th that may lead to the same keys.
-func (src *sourceTable) rivals(n int) []int {
-	var all []int
-	for m, o := range src.links[:n] {
-		if o.meets(src.links[n].link) {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // references returns the foreign keys of the target and the references that the plan declares.
@@ -307,44 +264,41 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 				Remedy:  "correct it under references: of the table"})
 			continue
 		}
-		if faults := ws.unlike(j, ref); len(faults) > 0 {
-			ws.problems = append(ws.problems, faults...)
-			continue
+		faults := ws.unlike(j, ref)
+		if ws.problems = append(ws.problems, faults...); len(faults) == 0 {
+			refs = append(refs, ref)
 		}
-		refs = append(refs, ref)
 	}
 	return refs
 }
 
 // unlike refuses a reference of the plan to keys with which a database does not compare the column. What is
 // so in the target is most likely so on the servers, and told once.
-func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) []Problem {
-	if faults := ws.unlikeOn(ws.target, "in the target", j, ref); len(faults) > 0 {
-		return faults
-	}
-	var faults []Problem
-	for _, s := range ws.servers {
-		faults = append(faults, ws.unlikeOn(s.db, "there", j, ref)...)
-	}
-	return faults
-}
-
-func (ws *workspace) unlikeOn(d *sqldb.DB, where string, j *tableJob,
-	ref sqldb.Reference) (faults []Problem) {
-	t, parent := d.Tables[j.name], d.Tables[ref.Parent]
-	if t == nil || parent == nil || ref.Inside() {
+func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) (faults []Problem) {
+	if ref.Inside() {
 		return nil
 	}
-	for i, name := range ref.Columns {
-		c, key := t.Column(name), parent.Column(ref.Target[i])
-		if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
-			continue
+	where := "in the target"
+	for _, d := range append([]*sqldb.DB{ws.target}, ws.databases()[:len(ws.servers)]...) {
+		t, parent := d.Tables[j.name], d.Tables[ref.Parent]
+		for i, name := range ref.Columns {
+			if t == nil || parent == nil {
+				continue
+			}
+			c, key := t.Column(name), parent.Column(ref.Target[i])
+			if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
+				continue
+			}
+			faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
+				Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
+					"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
+				Remedy: "correct or remove it under identities: or references:, where keys that are a part of what " +
+					"a column holds need bits, path or list"})
 		}
-		faults = append(faults, Problem{Code: CodePlan, Server: d.Name, Table: j.name, Column: name,
-			Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
-				"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
-			Remedy: "correct or remove it under identities: or references:, where keys that are a part of what a " +
-				"column holds need bits, path or list"})
+		if d == ws.target && len(faults) > 0 {
+			break
+		}
+		where = "there"
 	}
 	return faults
 }
@@ -364,8 +318,7 @@ func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
 	}
 	var faults []Problem
 	for _, many := range []bool{false, true} { // what is named comes before patterns
-		for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
-			id := p.Identities[name]
+		for name, id := range sorted(p.Identities) {
 			for _, text := range id.In {
 				e, err := parseHolder(text)
 				if err != nil || e.many() != many {
@@ -400,8 +353,8 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 		p.Tables[e.table].References = append(p.Tables[e.table].References, r)
 		return true
 	}
-	for _, table := range slices.Sorted(maps.Keys(p.Tables)) {
-		t, own := target[table], p.Tables[table]
+	for table, own := range sorted(p.Tables) {
+		t := target[table]
 		if t == nil || !own.Policy.copies() {
 			continue
 		}
@@ -434,15 +387,8 @@ func isOurs(t *sqldb.Table) bool {
 			return name == "new_key" || name == "differs" || name == "position"
 		})
 	}
-	return slices.ContainsFunc(ownTables(), func(own ownTable) bool {
-		columns, _, _ := strings.Cut(own.columns, ", PRIMARY KEY (")
-		var names []string
-		for column := range strings.SplitSeq(columns, ", ") {
-			name, _, _ := strings.Cut(column, " ")
-			names = append(names, name)
-		}
-		return own.name == t.Name && sameNames(lasting(names), lasting(sqldb.ColumnNames(t.Columns)))
-	})
+	return ownTables()[t.Name] != "" &&
+		sameNames(lasting(sqldb.ColumnNames(ownColumns(t.Name))), lasting(sqldb.ColumnNames(t.Columns)))
 }
 
 // follow finds for every table what has to follow. A column may follow over several tables: the key of a
@@ -620,66 +566,48 @@ func (s selection) keyOfNamed(n nameLink) []string {
 // their order depends only on the references that cannot be NULL. The result depends on names and references
 // alone, so every run has the same order.
 func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
-	g := &graph{jobs: jobs, index: map[string]int{}, low: map[string]int{}, stacked: map[string]bool{}}
-	for _, name := range slices.Sorted(maps.Keys(jobs)) {
-		if _, seen := g.index[name]; !seen {
-			g.visit(name)
+	leads := map[place]bool{} // from a table to another one, over any number of tables between them
+	var follow func(from, by string)
+	follow = func(from, by string) {
+		for _, ref := range jobs[by].refs {
+			if to := (place{from, ref.Parent}); jobs[ref.Parent] != nil && !leads[to] {
+				leads[to] = true
+				follow(from, ref.Parent)
+			}
 		}
 	}
-	for _, group := range g.groups {
-		names, ok := sortCircle(jobs, group)
+	for name := range jobs {
+		follow(name, name)
+	}
+	done := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		if done[name] || jobs[name] == nil {
+			return
+		}
+		var group []string
+		for other := range sorted(jobs) {
+			if other == name || leads[place{name, other}] && leads[place{other, name}] {
+				group, done[other] = append(group, other), true
+			}
+		}
+		for _, member := range group {
+			for _, ref := range jobs[member].refs {
+				add(ref.Parent)
+			}
+		}
+		names, possible := sortCircle(jobs, group)
 		for _, name := range names {
 			order = append(order, jobs[name])
 		}
 		if last := order[len(order)-len(names):]; len(last[0].circular) > 0 {
-			circles = append(circles, circle{slices.Clone(last), !ok})
+			circles = append(circles, circle{slices.Clone(last), !possible})
 		}
+	}
+	for name := range sorted(jobs) {
+		add(name)
 	}
 	return order, circles
-}
-
-// graph finds the circles, which are the strongly connected components. Tarjan's algorithm returns them with
-// parents first.
-type graph struct {
-	jobs       map[string]*tableJob
-	index, low map[string]int
-	stacked    map[string]bool
-	stack      []string
-	groups     [][]string
-}
-
-func (g *graph) visit(name string) {
-	g.index[name] = len(g.index)
-	g.low[name] = g.index[name]
-	g.stack = append(g.stack, name)
-	g.stacked[name] = true
-	for _, ref := range g.jobs[name].refs {
-		parent := ref.Parent
-		if g.jobs[parent] == nil {
-			continue
-		}
-		if _, seen := g.index[parent]; !seen {
-			g.visit(parent)
-			g.low[name] = min(g.low[name], g.low[parent])
-		} else if g.stacked[parent] {
-			g.low[name] = min(g.low[name], g.index[parent])
-		}
-	}
-	if g.low[name] != g.index[name] {
-		return
-	}
-	var group []string
-	for {
-		last := g.stack[len(g.stack)-1]
-		g.stack = g.stack[:len(g.stack)-1]
-		g.stacked[last] = false
-		group = append(group, last)
-		if last == name {
-			break
-		}
-	}
-	slices.Sort(group)
-	g.groups = append(g.groups, group)
 }
 
 // sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
@@ -689,14 +617,13 @@ func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
 	possible := true
 	for _, name := range group {
 		j := jobs[name]
-		for i := range j.refs {
-			ref := &j.refs[i]
+		for _, ref := range j.refs {
 			if !slices.Contains(group, ref.Parent) {
 				continue
 			}
-			j.circular = append(j.circular, *ref)
+			j.circular = append(j.circular, ref)
 			switch {
-			case !ref.Enforced || j.nullable(*ref) != "":
+			case !ref.Enforced || j.nullable(ref) != "":
 			case ref.Parent == name:
 				possible = false
 			default:
@@ -705,11 +632,10 @@ func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
 		}
 	}
 	var order []string
+	missing := func(name string) bool { return !slices.Contains(order, name) }
 	for len(order) < len(group) {
 		next := slices.IndexFunc(group, func(name string) bool {
-			return !slices.Contains(order, name) && !slices.ContainsFunc(waits[name], func(parent string) bool {
-				return !slices.Contains(order, parent)
-			})
+			return missing(name) && !slices.ContainsFunc(waits[name], missing)
 		})
 		if next < 0 {
 			return group, false

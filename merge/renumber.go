@@ -20,13 +20,12 @@ type keyOffsets struct {
 	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
-	beyond   map[string]int64      // tables whose new keys would look like those of a generator, and how large
 	gaps     []Gap                 // where keys move apart
-	gapless  map[string]string     // tables for which there is no gap, and why
+	faults   []Problem             // why there are no new keys for a table
 }
 
-// keySpan is the range of the keys that a server has counted in a table, also of rows that are deleted.
-// Without any, greatest is -1.
+// keySpan is a range of numbers, such as that of the keys that a server has counted in a table, also of rows
+// that are deleted. Without any, greatest is -1.
 type keySpan struct{ least, greatest int64 }
 
 // width is how many numbers the range has.
@@ -61,7 +60,7 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		return err
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
-		zeros: map[tableServer]bool{}, beyond: map[string]int64{}, gapless: map[string]string{}}
+		zeros: map[tableServer]bool{}}
 	var apart []*apartTable
 	for _, j := range o.ws.order {
 		c := j.key()
@@ -102,10 +101,17 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 		if o.counters[share] = counter; j.plan.Renumber == "" {
 			continue
 		}
-		if spans[i], err = o.span(ctx, i, j.name, c.Name, counter); err != nil {
+		span, made, err := newSelection(o.ws, i).counted(ctx, j.name, c.Name)
+		if err != nil {
 			return nil, err
 		}
-		o.zeros[share] = spans[i].least == 0
+		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
+		if counter > 0 && (counter < o.ws.layout.least || !made) {
+			if span.greatest = max(span.greatest, counter); span.least < 0 {
+				span.least = 1
+			}
+		}
+		spans[i], o.zeros[share] = span, span.least == 0
 	}
 	return spans, nil
 }
@@ -122,8 +128,13 @@ func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
 		if spans[i].greatest >= 0 {
 			last = spans[i].greatest + o.added[share]
 		}
-		if last >= o.ws.minGenerated {
-			o.beyond[j.name] = last
+		if last >= o.ws.layout.least {
+			o.faults = append(o.faults, Problem{Code: CodeTotal, Table: j.name, Column: j.key().Name,
+				Message: fmt.Sprintf("renumber: the servers have counted so far that new keys would go up to %d, "+
+					"and from %d on a key looks like that of a generator of the layout", last, o.ws.layout.least),
+				Remedy: "if the counter of a server is far above its greatest key, and nothing names the keys " +
+					"between the two any more, set it back; or merge fewer servers; or give the table new keys by " +
+					"the game, made by a generator"})
 			return
 		}
 	}
@@ -145,17 +156,23 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
-	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
-	var err error
-	if g.survey, err = (surveyor{o.ws}).known(ctx); err != nil {
-		return err
+	g := &gapSearch{ws: o.ws, refer: referring(o.ws), survey: o.ws.survey}
+	if g.survey == nil {
+		var err error
+		if g.survey, _, err = survey(ctx, o.ws, o.ws.lock); err != nil {
+			return err
+		}
 	}
 	if err := g.place(ctx, tables); err != nil {
 		return err
 	}
 	for _, t := range tables {
 		if t.why != "" {
-			o.gapless[t.name] = t.why
+			o.faults = append(o.faults, Problem{Code: CodeTotal, Table: t.name, Column: t.key,
+				Message: "renumber: apart: " + t.why,
+				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
+					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
+					"servers move behind those of the first"})
 			continue
 		}
 		next, last := t.gap.From, t.gap.From-1
@@ -174,36 +191,6 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 	return nil
 }
 
-// span returns the range of the keys that a server has counted in a table. Those of deleted rows are known by
-// its counter, unless that stands behind the last ID of a generator.
-func (o *keyOffsets) span(ctx context.Context, server int, table, key string, counter int64) (keySpan,
-	error) {
-	least, greatest, made, err := o.counted(ctx, server, table, key)
-	if counter > 0 && (counter < o.ws.minGenerated || !made) {
-		if greatest = max(greatest, counter); least < 0 {
-			least = 1
-		}
-	}
-	return keySpan{least, greatest}, err
-}
-
-// counted returns the least and the greatest key of a table of a server that was counted, each -1 without
-// one, and whether there are keys that a generator made.
-func (o *keyOffsets) counted(ctx context.Context, server int,
-	table, column string) (least, greatest int64, made bool, err error) {
-	db := o.ws.servers[server].db
-	key := db.Kind.Quote(column)
-	limit := strconv.FormatInt(o.ws.minGenerated, 10)
-	clause := " FROM " + newSelection(o.ws, server).table(table) + " WHERE " + key
-	err = db.Row(ctx, sqldb.NewStatement(db.Kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
-		"), -1)"+clause+" >= 0 AND ", key, " < ", limit), &least, &greatest)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT 1"+clause+" >= ", limit, " LIMIT 1"))
-	return least, greatest, len(rows) > 0, err
-}
-
 // read reads what a run has stored; it reports whether there is anything.
 func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	t := o.ws.target
@@ -211,66 +198,58 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	if err != nil || !exists {
 		return false, err
 	}
-	state, err := (&journal{target: t}).state(ctx)
+	state, err := o.ws.journal.state(ctx)
 	if err != nil || state.name == "" {
 		return false, err
 	}
 	added, counters, zeros := map[tableServer]int64{}, map[tableServer]int64{}, map[tableServer]bool{}
-	rows, err := t.Strings(ctx, sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ",
-		t.Kind.Quote(tableOffsets)))
+	q := sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ", t.Kind.Quote(tableOffsets))
+	err = t.Each(ctx, q, func(values []any) error {
+		n, err := numbers(values[1:]...)
+		if err != nil {
+			return fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
+		}
+		share := tableServer{sqldb.Text(values[0]), n[0]}
+		counters[share] = n[2]
+		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
+			added[share] = n[1]
+		}
+		return nil
+	})
 	if err != nil {
 		return false, err
 	}
-	for _, row := range rows {
-		share := tableServer{table: row[0]}
-		var offset, counter int64
-		if _, err := fmt.Sscan(row[1]+" "+row[2]+" "+row[3], &share.server, &offset, &counter); err != nil {
-			return false, fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
-		}
-		counters[share] = counter
-		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
-			added[share] = offset
-		}
-	}
-	for share := range added { // the sources are what they were, so this has not changed either
-		i := slices.IndexFunc(o.ws.servers, func(s *server) bool { return s.Number == share.server })
-		j := o.ws.jobs[share.table]
-		if i < 0 || j.sources[i] == nil || j.sources[i].table.Column(j.key().Name) == nil {
+	for j, src := range o.ws.sources() { // they are what they were, so this has not changed either
+		if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
 			continue
 		}
-		least, _, _, err := o.counted(ctx, i, share.table, j.key().Name)
+		span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
 		if err != nil {
 			return false, err
 		}
-		zeros[share] = least == 0
+		zeros[src.share()] = span.least == 0
 	}
 	o.added, o.counters, o.zeros = added, counters, zeros
 	return true, nil
 }
 
-// keep stores the offsets, in the transaction of the caller.
-func (o *keyOffsets) keep(ctx context.Context) error {
-	t := o.ws.target
+// rows returns the offsets as merge_offsets has them.
+func (o *keyOffsets) rows() (rows [][]any) {
+	servers := []int64{allServers}
+	for _, s := range o.ws.servers {
+		servers = append(servers, s.Number)
+	}
 	for _, j := range o.ws.order {
-		numbers := []int64{allServers}
-		for _, s := range o.ws.servers {
-			numbers = append(numbers, s.Number)
-		}
-		for _, number := range numbers {
+		for _, number := range servers {
 			share := tableServer{j.name, number}
 			added, renumbered := o.added[share]
 			counter, counted := o.counters[share]
-			if !renumbered && !counted {
-				continue
-			}
-			q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(tableOffsets),
-				" (tbl, server, added, counter) VALUES (").BindAll(j.name, number, added, counter).Add(")")
-			if _, err := t.Run(ctx, q); err != nil {
-				return err
+			if renumbered || counted {
+				rows = append(rows, []any{j.name, number, added, counter})
 			}
 		}
 	}
-	return nil
+	return rows
 }
 
 // counter returns the greatest key that a table of the target must be taken to have given out.
@@ -279,7 +258,7 @@ func (o *keyOffsets) counter(table string) int64 {
 	for _, s := range o.ws.servers {
 		share := tableServer{table, s.Number}
 		counter := o.counters[share]
-		if counter < o.ws.minGenerated {
+		if counter < o.ws.layout.least {
 			counter += o.added[share]
 		}
 		greatest = max(greatest, counter)
@@ -290,11 +269,11 @@ func (o *keyOffsets) counter(table string) int64 {
 // separates reports whether every key of a renumbered table gets a value that no other server's key gets.
 func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 	for _, src := range j.present() {
-		db := src.owner().db
+		db := src.owner.db
 		key := db.Kind.Quote(j.key().Name)
 		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
 			newSelection(o.ws, src.server).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
-			key, " >= ", strconv.FormatInt(o.ws.minGenerated, 10)))
+			key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
 		if err != nil || n > 0 {
 			return false, err
 		}
@@ -310,7 +289,7 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 	}
 	n, err := sqldb.Integer(key)
 	id, ok := n.(int64)
-	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.minGenerated {
+	if err == nil && ok && (id > 0 || id == 0 && o.zeros[share]) && id < o.ws.layout.least {
 		return id + offset
 	}
 	return key
@@ -347,14 +326,6 @@ type apartTable struct {
 	why       string // why there is no gap, or ""
 	narrowest string // the column that ends the gap
 	bound     int64  // the greatest number that it holds
-}
-
-// need is how many numbers the keys take.
-func (t *apartTable) need() (n int64) {
-	for _, s := range t.spans {
-		n += s.width()
-	}
-	return n
 }
 
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
@@ -453,7 +424,7 @@ func spread(cluster []*apartTable) {
 
 // bind finds the narrowest column that has to hold the new keys of a table.
 func (g *gapSearch) bind(t *apartTable) {
-	t.bound, t.narrowest = g.ws.minGenerated-1, "the layout of the plan, because greater ones look generated"
+	t.bound, t.narrowest = g.ws.layout.least-1, "the layout of the plan, because greater ones look generated"
 	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
 	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
@@ -476,18 +447,22 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	var columns []holding
 	for _, t := range tables {
 		gap.Tables = append(gap.Tables, t.name)
-		need, above = max(need, t.need()), max(above, t.above)
+		width := int64(0)
+		for _, s := range t.spans {
+			width += s.width()
+		}
+		need, above = max(need, width), max(above, t.above)
 		if t.bound < narrowest.bound {
 			narrowest = t
 		}
 		columns = append(columns, g.holders(t)...)
 	}
 	slices.SortFunc(columns, func(a, b holding) int { return strings.Compare(a.String(), b.String()) })
-	free := numberRanges{{above + 1, narrowest.bound}}.atLeast(need)
+	free := ranges{{above + 1, narrowest.bound}}.atLeast(need)
 	for _, t := range tables {
 		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
 			if s.greatest >= 0 {
-				free = intersect(free, numberRanges{{1, s.least - 1}, {s.greatest + 1,
+				free = intersect(free, ranges{{1, s.least - 1}, {s.greatest + 1,
 					narrowest.bound}}).atLeast(need)
 			}
 		}
@@ -497,11 +472,11 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 			if len(free) == 0 {
 				break
 			}
-			ranges, err := freeOf(ctx, d, c, need, narrowest.bound)
+			without, err := freeOf(ctx, d, c, need, narrowest.bound)
 			if err != nil {
 				return nil, err
 			}
-			free = intersect(free, ranges).atLeast(need)
+			free = intersect(free, without).atLeast(need)
 		}
 	}
 	if len(free) == 0 {
@@ -514,8 +489,8 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 		}
 		return nil, nil
 	}
-	gap.From, gap.To = free[0].first, free[0].first+need-1
-	gap.Room = free[0].last - gap.To
+	gap.From, gap.To = free[0].least, free[0].least+need-1
+	gap.Room = free[0].greatest - gap.To
 	for _, t := range tables {
 		t.gap, t.why = gap, ""
 	}
@@ -544,24 +519,21 @@ func (g *gapSearch) holders(t *apartTable) []holding {
 	return all
 }
 
-// numberRange is a range of numbers, with both ends.
-type numberRange struct{ first, last int64 }
-
-// numberRanges are ranges in increasing order.
-type numberRanges []numberRange
+// ranges are ranges of numbers in increasing order.
+type ranges []keySpan
 
 // atLeast leaves out ranges of fewer numbers.
-func (all numberRanges) atLeast(need int64) numberRanges {
-	return slices.DeleteFunc(all, func(r numberRange) bool { return r.last-r.first+1 < max(need, 1) })
+func (all ranges) atLeast(need int64) ranges {
+	return slices.DeleteFunc(all, func(r keySpan) bool { return r.greatest-r.least+1 < max(need, 1) })
 }
 
 // intersect returns what lies in ranges of both lists.
-func intersect(a, b numberRanges) (both numberRanges) {
+func intersect(a, b ranges) (both ranges) {
 	for len(a) > 0 && len(b) > 0 {
-		if r := (numberRange{max(a[0].first, b[0].first), min(a[0].last, b[0].last)}); r.first <= r.last {
+		if r := (keySpan{max(a[0].least, b[0].least), min(a[0].greatest, b[0].greatest)}); r.least <= r.greatest {
 			both = append(both, r)
 		}
-		if a[0].last < b[0].last {
+		if a[0].greatest < b[0].greatest {
 			a = a[1:]
 		} else {
 			b = b[1:]
@@ -576,9 +548,9 @@ const mostGaps = 10_000
 
 // freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
 // no value.
-func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free numberRanges,
+func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free ranges,
 	err error) {
-	whole := numberRanges{{1, bound}}
+	whole := ranges{{1, bound}}
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
@@ -602,18 +574,13 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 	if err != nil {
 		return nil, err
 	}
-	for _, pair := range append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], ""})...) {
-		r := numberRange{last: bound}
-		if r.first, err = strconv.ParseInt(pair[0], 10, 64); err != nil {
+	rows = append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], fmt.Sprint(bound + 1)})...)
+	for _, pair := range rows {
+		values, err := numbers(pair[0], pair[1])
+		if err != nil {
 			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
 		}
-		if pair[1] != "" {
-			if r.last, err = strconv.ParseInt(pair[1], 10, 64); err != nil {
-				return nil, nil
-			}
-			r.last--
-		}
-		if r.first++; r.first <= r.last {
+		if r := (keySpan{values[0] + 1, values[1] - 1}); r.least <= r.greatest {
 			free = append(free, r)
 		}
 	}
@@ -623,7 +590,7 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 // spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
 // decimal, of a text, of a list or of a document.
 func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
-	free numberRanges) (numberRanges, error) {
+	free ranges) (ranges, error) {
 	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
 	err := d.Each(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])
@@ -641,13 +608,13 @@ func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, ne
 }
 
 // without takes a number out, and ranges of fewer numbers than needed that this leaves.
-func (all numberRanges) without(n, need int64) numberRanges {
-	i := sort.Search(len(all), func(i int) bool { return all[i].last >= n })
-	if i == len(all) || all[i].first > n {
+func (all ranges) without(n, need int64) ranges {
+	i := sort.Search(len(all), func(i int) bool { return all[i].greatest >= n })
+	if i == len(all) || all[i].least > n {
 		return all
 	}
 	r := all[i]
-	both := numberRanges{{r.first, n - 1}, {n + 1, r.last}}.atLeast(need)
+	both := ranges{{r.least, n - 1}, {n + 1, r.greatest}}.atLeast(need)
 	all = slices.Replace(all, i, i+1, both...)
 	return all[:min(len(all), mostGaps)]
 }
@@ -655,9 +622,9 @@ func (all numberRanges) without(n, need int64) numberRanges {
 // referring returns the columns of copied tables that follow the keys of each table.
 func referring(ws *workspace) map[string][]holding {
 	all := map[string][]holding{}
-	for _, name := range slices.Sorted(maps.Keys(ws.jobs)) {
-		for _, l := range ws.jobs[name].follows.links {
-			if l.parent != name || l.column != ws.jobs[name].key().Name {
+	for name, j := range sorted(ws.jobs) {
+		for _, l := range j.follows.links {
+			if l.parent != name || l.column != j.key().Name {
 				all[l.parent] = append(all[l.parent], holding{census.Column{Table: name, Name: l.column}, l.bits})
 			}
 		}
@@ -665,26 +632,33 @@ func referring(ws *workspace) map[string][]holding {
 	return all
 }
 
-// surveyor looks at what is in the columns of all servers.
-type surveyor struct{ ws *workspace }
-
-// take finds references in the data, in the columns of the tables for which looks is true.
-func (s surveyor) take(ctx context.Context, looks func(table string) bool) ([]census.Finding, error) {
-	sources := make([]*sqldb.DB, len(s.ws.servers))
-	for i, server := range s.ws.servers {
-		sources[i] = server.db
-	}
-	return census.Take(ctx, sources, s.ws.minGenerated, looks)
-}
-
-// survey says what is in the columns of the servers now. With an earlier lock it looks only into tables that
-// have another number of rows, or other ends of their keys, and takes its word for the others. An UPDATE
-// escapes that, as it escapes the comparison of the sources at the end of a check and during a run; verify
-// finds it.
-func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
-	now, err := s.outline(ctx)
+// survey says what is in the columns of the servers now, and what the census has found. With an earlier lock
+// it looks only into tables that have another number of rows, or other ends of their keys, and takes its word
+// for the others. An UPDATE escapes that, as it escapes the comparison of the sources at the end of a check
+// and during a run; verify finds it.
+func survey(ctx context.Context, ws *workspace, earlier *Lock) (*Lock, []census.Finding, error) {
+	now := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
+	all, err := fingerprints(ctx, ws, func(string) bool { return true })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	for _, server := range ws.servers {
+		for name, t := range server.db.Tables {
+			if now.Tables[name].Rows == nil {
+				now.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
+			}
+			now.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}]
+			for _, c := range t.Columns {
+				known := now.Tables[name].Columns[c.Name]
+				known.Verdict = census.None.String()
+				if known.Type == "" {
+					known.Type = c.Declared
+				} else if !slices.Contains(strings.Split(known.Type, " or "), c.Declared) {
+					known.Type += " or " + c.Declared
+				}
+				now.Tables[name].Columns[c.Name] = known
+			}
+		}
 	}
 	changed := map[string]bool{}
 	for name, t := range now.Tables {
@@ -700,45 +674,10 @@ func (s surveyor) survey(ctx context.Context, earlier *Lock) (*Lock, error) {
 		}
 	}
 	if len(changed) == 0 {
-		return now, nil
+		return now, nil, nil
 	}
-	found, err := s.take(ctx, func(table string) bool { return changed[table] })
+	sources := ws.databases()[:len(ws.servers)]
+	found, err := census.Take(ctx, sources, ws.layout.least, func(table string) bool { return changed[table] })
 	now.add(found)
-	return now, err
-}
-
-// known returns what the servers have in their columns.
-func (s surveyor) known(ctx context.Context) (*Lock, error) {
-	if s.ws.survey != nil {
-		return s.ws.survey, nil
-	}
-	return s.survey(ctx, s.ws.lock)
-}
-
-// outline returns a lock without verdicts.
-func (s surveyor) outline(ctx context.Context) (*Lock, error) {
-	l := &Lock{Version: lockVersion, Tables: map[string]LockedTable{}}
-	all, err := fingerprints(ctx, s.ws, func(string) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	for _, server := range s.ws.servers {
-		for name, t := range server.db.Tables {
-			if l.Tables[name].Rows == nil {
-				l.Tables[name] = LockedTable{Rows: map[string]string{}, Columns: map[string]LockedColumn{}}
-			}
-			l.Tables[name].Rows[server.Name] = all[tableServer{name, server.Number}].text
-			for _, c := range t.Columns {
-				known := l.Tables[name].Columns[c.Name]
-				known.Verdict = census.None.String()
-				if known.Type == "" {
-					known.Type = c.Declared
-				} else if !slices.Contains(strings.Split(known.Type, " or "), c.Declared) {
-					known.Type += " or " + c.Declared
-				}
-				l.Tables[name].Columns[c.Name] = known
-			}
-		}
-	}
-	return l, nil
+	return now, found, err
 }

@@ -2,9 +2,6 @@ package merge
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -176,19 +173,19 @@ type CheckReport struct {
 	Took     time.Duration `json:"took_ns"`
 }
 
-// table finds the report of a table, or makes it.
-func (r *CheckReport) table(name string, policy Policy) *TableReport {
-	for i := range r.Tables {
-		if r.Tables[i].Name == name {
-			return &r.Tables[i]
-		}
-	}
-	r.Tables = append(r.Tables, TableReport{Name: name, Policy: policy,
-		Rows: map[string]int64{}, Left: map[string]int64{}})
-	return &r.Tables[len(r.Tables)-1]
+// table returns the report of a table that is copied.
+func (r *CheckReport) table(name string) *TableReport {
+	return &r.Tables[slices.IndexFunc(r.Tables, func(t TableReport) bool { return t.Name == name })]
 }
 
 func (r *CheckReport) problem(p Problem) { r.Problems = append(r.Problems, p) }
+
+// problemIf reports something that must be solved, if it is so.
+func (r *CheckReport) problemIf(so bool, p Problem) {
+	if so {
+		r.problem(p)
+	}
+}
 
 func (r *CheckReport) warn(p Problem) { r.Warnings = append(r.Warnings, p) }
 
@@ -266,9 +263,6 @@ type progress struct {
 	here       int64 // rows of this process, without those of an earlier run
 }
 
-// skip counts rows that an earlier run has done.
-func (p *progress) skip(n int64) { p.Done += n }
-
 // add counts rows.
 func (p *progress) add(table, server string, n int) {
 	p.Table, p.Server = table, server
@@ -280,9 +274,7 @@ func (p *progress) add(table, server string, n int) {
 	}
 }
 
-// end reports the last rows.
-func (p *progress) end() { p.report() }
-
+// report tells how far the rows are. At the end it is called once more.
 func (p *progress) report() {
 	if p.onProgress == nil {
 		return
@@ -324,8 +316,8 @@ type Comparison struct {
 // GivesUpLines returns the lines of the plan for what is given up.
 func (r *CheckReport) GivesUpLines() string {
 	text := "gives_up:\n"
-	for _, name := range slices.Sorted(maps.Keys(r.GivesUp)) {
-		text += "  " + line(name, r.GivesUp[name]) + "\n"
+	for name, given := range sorted(r.GivesUp) {
+		text += "  " + line(name, given) + "\n"
 	}
 	return text
 }
@@ -434,12 +426,7 @@ func (l *Lock) Hash() string {
 			said[table][name] = [2]string{c.Type, c.says()}
 		}
 	}
-	text, err := json.Marshal(said) // maps are written in the order of their keys
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return hashOf(said)
 }
 
 // LoadLock reads a lock from a file. The error wraps fs.ErrNotExist if there is none, and [ErrPlan] if it is
@@ -518,7 +505,7 @@ func (l *Lock) against(earlier *Lock, table string, problem func(Problem)) {
 	columns := map[string]LockedColumn{}
 	maps.Copy(columns, is)
 	maps.Copy(columns, was)
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
+	for name := range sorted(columns) {
 		now, here := is[name]
 		then, there := was[name]
 		message := ""

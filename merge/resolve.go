@@ -1,8 +1,8 @@
 package merge
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -40,26 +40,10 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 		return nil, err
 	}
 	return &resolver{
-		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name, j.plan.Policy),
-		keys:  keys,
-		noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
-		drops: sqldb.NewWriter(ws.target, "tmp_"+tableDrops,
-			textColumns("tbl", "server", "row_key", "keeper_server", "keeper_key", "reason", "differs"), false),
-		values: sqldb.NewWriter(ws.target, "tmp_"+tableValues,
-			textColumns("tbl", "server", "row_key", "col", "value"), false),
+		ws: ws, decisions: d, job: j, stage: s, report: report, table: report.table(j.name),
+		keys: keys, noted: map[RowRef]int{}, nameless: map[RowRef]bool{}, settled: map[string]bool{},
+		drops: d.writer(tableDrops), values: d.writer(tableValues),
 	}, nil
-}
-
-// textColumns returns columns of a table of the merge, of which most are texts.
-func textColumns(names ...string) (columns []*sqldb.Column) {
-	for _, name := range names {
-		c := &sqldb.Column{Name: name, Family: sqldb.FamilyText, Declared: "text"}
-		if strings.HasSuffix(name, "server") || name == "differs" {
-			c = &sqldb.Column{Name: name, Family: sqldb.FamilyInt, Declared: "bigint"}
-		}
-		columns = append(columns, c)
-	}
-	return columns
 }
 
 // note adds a conflict to the report.
@@ -71,9 +55,7 @@ func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
 	r.report.Conflicts = append(r.report.Conflicts, Conflict{
 		Table: r.job.name, Key: calledKey(r.job.target, key), Value: r.valueOf(key, other),
-		Resolution: resolution,
-		NewName:    name,
-		Keeper:     r.ref(keeper), Other: r.ref(other),
+		Resolution: resolution, NewName: name, Keeper: r.ref(keeper), Other: r.ref(other),
 	})
 }
 
@@ -96,6 +78,15 @@ func (r *resolver) valueOf(key sqldb.UniqueKey, g stagedRow) string {
 	return strings.Join(parts, ", ")
 }
 
+// greatestFirst returns the order of rows by a column, if there is one: NULL comes last on every database.
+func (r *resolver) greatestFirst(column string) []string {
+	if column == "" {
+		return nil
+	}
+	column = r.ws.target.Kind.Quote(column)
+	return []string{"CASE WHEN " + column + " IS NULL THEN 1 ELSE 0 END", column + " DESC"}
+}
+
 // undecided reports the rows that are still equal in a key.
 func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if r.settled[key.Name] {
@@ -105,24 +96,21 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	if err != nil || n == 0 {
 		return err
 	}
+	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
+		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them"}
 	var keeper stagedRow
-	count := int64(0)
 	err = r.stage.groups(ctx, func(page []stagedRow) error {
 		for _, g := range page {
 			if g.rank == 1 {
 				keeper = g
 				continue
 			}
-			count++
+			p.Count++
 			r.note(key, keeper, g, "undecided", "")
 		}
 		return nil
 	})
-	p := Problem{Code: CodeUniqueKey, Table: r.job.name, Column: strings.Join(key.Columns(), ", "),
-		Count:   count,
-		Message: "equal to another row in " + calledKey(r.job.target, key) + ", as the target compares them",
-	}
-	named := r.job.plan.Rename != nil && r.job.plan.Rename.changes(key)
+	named := r.job.plan.Rename.changes(key)
 	primary := key.Name == sqldb.PrimaryName
 	if primary {
 		p.Code = CodePrimaryKey
@@ -191,14 +179,21 @@ type collapser struct {
 
 // collapse merges rows with an equal key into one.
 func (c *collapser) collapse(ctx context.Context) error {
+	p := c.job.plan
 	c.key = c.job.collapseKey()
-	c.compared()
-	var preference []string
-	if column := c.job.plan.By; column != "" {
-		q := c.ws.target.Kind.Quote(column)
-		preference = []string{"CASE WHEN " + q + " IS NULL THEN 1 ELSE 0 END", q + " DESC"}
+	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
+	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
+	for _, ref := range c.job.refs {
+		if ref.Parent == c.job.name { // what it leads to is known when all have become one
+			said = append(said, ref.Columns...)
+		}
 	}
-	n, err := c.stage.group(ctx, c.key, preference, 1)
+	for i, column := range c.stage.columns {
+		if !slices.Contains(said, column.Name) {
+			c.rest = append(c.rest, i)
+		}
+	}
+	n, err := c.stage.group(ctx, c.key, c.greatestFirst(p.By), 1)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -206,9 +201,7 @@ func (c *collapser) collapse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.endGroup(); err != nil {
-		return err
-	}
+	c.endGroup()
 	return c.values.Write(ctx, c.out)
 }
 
@@ -221,9 +214,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	}
 	for _, g := range page {
 		if g.rank == 1 {
-			if err := c.endGroup(); err != nil {
-				return err
-			}
+			c.endGroup()
 			c.keeper, c.totals, c.others = g, make([]*big.Rat, len(c.job.plan.Sum)), 0
 			c.add(g)
 			continue
@@ -232,8 +223,7 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		c.add(g)
 		c.note(c.key, c.keeper, g, resolution, "")
 		c.table.Dropped++
-		number := c.ws.servers[g.server].Number
-		drops = append(drops, []any{c.job.name, number, sqldb.ShortKey(g.key),
+		drops = append(drops, []any{c.job.name, c.ws.servers[g.server].Number, sqldb.ShortKey(g.key),
 			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
 		gone = append(gone, g)
 	}
@@ -243,41 +233,19 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	return c.stage.remove(ctx, gone)
 }
 
-// compared finds the columns in which rows of a group are compared.
-func (c *collapser) compared() {
-	p := c.job.plan
-	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
-	for _, ref := range c.job.refs {
-		if ref.Parent == c.job.name { // what it leads to is known when all have become one
-			said = append(said, ref.Columns...)
-		}
-	}
-	for i, column := range c.stage.columns {
-		if !slices.Contains(said, column.Name) {
-			c.rest = append(c.rest, i)
-		}
-	}
-	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
-}
-
 // differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
 func (c *collapser) differs(g stagedRow) int64 {
 	for _, i := range c.rest {
 		a, b, column := g.values[i], c.keeper.values[i], c.stage.columns[i]
 		same := sqldb.Same(a, b, column, c.exact)
-		if c.exact || column.Family == sqldb.FamilyOther {
-			same = sameStored(a, b)
+		if c.exact || column.Family == sqldb.FamilyOther { // of one type and one text
+			same = fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 		}
 		if !same {
 			return 1
 		}
 	}
 	return 0
-}
-
-// sameStored reports whether two values are of one type and one text.
-func sameStored(a, b any) bool {
-	return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 }
 
 // add adds a row to the totals of the current group.
@@ -318,11 +286,14 @@ func isLess(a, b any) bool {
 }
 
 // endGroup records the values that the keeper of a group gets.
-func (c *collapser) endGroup() error {
+func (c *collapser) endGroup() {
 	if c.others == 0 {
-		return nil
+		return
 	}
-	number := c.ws.servers[c.keeper.server].Number
+	keep := func(column, value string) {
+		c.out = append(c.out, []any{c.job.name, c.ws.servers[c.keeper.server].Number,
+			sqldb.ShortKey(c.keeper.key), column, value})
+	}
 	for i, name := range c.job.plan.Sum {
 		if c.totals[i] == nil {
 			continue
@@ -336,14 +307,13 @@ func (c *collapser) endGroup() error {
 				Remedy: "widen the column in the target, correct the values on their servers, or take the " +
 					"column out of sum:, so that the value of the row that stays is kept"})
 		}
-		c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, text})
+		keep(name, text)
 	}
 	for _, name := range slices.Concat(c.job.plan.Min, c.job.plan.Max) {
 		if v := c.keeper.values[c.stage.index(name)]; v != nil {
-			c.out = append(c.out, []any{c.job.name, number, sqldb.ShortKey(c.keeper.key), name, sqldb.Text(v)})
+			keep(name, sqldb.Text(v))
 		}
 	}
-	return nil
 }
 
 // totalText returns a total as text and reports whether the column can hold it.
@@ -388,17 +358,10 @@ const anyName = "the name"
 // rename gives new names until no two names are equal in the target.
 func (r *renamer) rename(ctx context.Context) error {
 	p := r.job.plan.Rename
-	var keys []sqldb.UniqueKey
-	for _, k := range r.keys {
-		if p.changes(k) {
-			keys = append(keys, k)
-		}
-	}
+	keys := slices.DeleteFunc(slices.Clone(r.keys), func(k sqldb.UniqueKey) bool { return !p.changes(k) })
 	if len(keys) == 0 {
-		for _, k := range r.job.target.Keys() {
-			if p.changes(k) {
-				return nil
-			}
+		if slices.ContainsFunc(r.job.target.Keys(), p.changes) {
+			return nil
 		}
 		part := sqldb.KeyPart{Column: p.Column, Collation: r.job.target.Column(p.Column).Collation}
 		keys = []sqldb.UniqueKey{{Name: anyName, Parts: []sqldb.KeyPart{part}}}
@@ -454,9 +417,8 @@ func (r *renamer) rounds(ctx context.Context, keys []sqldb.UniqueKey) error {
 			break
 		}
 	}
-	if r.unnamed.Count = int64(len(r.nameless)); r.unnamed.Count > 0 {
-		r.report.problem(r.unnamed)
-	}
+	r.unnamed.Count = int64(len(r.nameless))
+	r.report.problemIf(r.unnamed.Count > 0, r.unnamed)
 	return r.renamed.Close()
 }
 
@@ -474,7 +436,8 @@ func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed
 	if err != nil {
 		return 0, err
 	}
-	return changed, r.stage.forget(ctx)
+	return changed, r.ws.target.Exec(ctx, "DELETE FROM "+r.stage.name+
+		" WHERE merge_n IN (SELECT merge_member FROM "+r.stage.found+")")
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then those that got
@@ -490,8 +453,7 @@ func (r *renamer) preference() []string {
 			}
 		}
 	case "highest":
-		column := k.Quote(p.By)
-		preference = append(preference, "CASE WHEN "+column+" IS NULL THEN 1 ELSE 0 END", column+" DESC")
+		preference = append(preference, r.greatestFirst(p.By)...)
 	}
 	return preference
 }
@@ -514,44 +476,44 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 				g.old = sqldb.Text(g.values[index])
 			}
 			if name, ok := r.next(&g, key); ok {
-				r.noteName(key, keepers, g, name)
+				if noted, known := r.noted[r.ref(g)]; known {
+					r.report.Conflicts[noted].NewName = name
+				} else if g.tries == 1 {
+					r.note(key, keepers[g.n], g, "renamed", name)
+				}
 				changed++
 				values[index] = name
 				for _, d := range p.Derived {
 					values[r.stage.index(d.Column)] = derive(d.As, name)
 				}
 			} else {
-				r.cannotName(g)
+				if len(r.nameless) == 0 {
+					r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: p.Column,
+						Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
+							r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
+						Remedy: "choose a shorter format: for the table, or widen the column"}
+				}
+				r.nameless[r.ref(g)] = true
 			}
 		}
 		var short any
 		if text := sqldb.ShortKey(g.key); text != g.key {
 			short = text
 		}
-		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short, int64(0)},
-			values...)
+		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short,
+			r.newKey(values), int64(0)}, values...)
 	}
 	return changed, r.renamed.Write(ctx, rows)
 }
 
-// noteName adds a new name to the report.
-func (r *renamer) noteName(key sqldb.UniqueKey, keepers map[int64]stagedRow, g stagedRow, name string) {
-	if i, ok := r.noted[r.ref(g)]; ok {
-		r.report.Conflicts[i].NewName = name
-	} else if g.tries == 1 {
-		r.note(key, keepers[g.n], g, "renamed", name)
+// newKey returns the key of a row in the target.
+func (r *renamer) newKey(values []any) string {
+	var key []any
+	for _, name := range r.job.target.Primary {
+		v, column := values[r.stage.index(name)], r.job.target.Column(name)
+		key = append(key, identity(v, column, r.ws.target.Kind == sqldb.SQLite))
 	}
-}
-
-// cannotName remembers a row for which there is no new name.
-func (r *renamer) cannotName(g stagedRow) {
-	if len(r.nameless) == 0 {
-		r.unnamed = Problem{Code: CodeRename, Table: r.job.name, Column: r.job.plan.Rename.Column,
-			Message: fmt.Sprintf("no new name of %d characters can be made, such as for row %s of %s, %q",
-				r.job.renameLimit(), g.key, r.ws.servers[g.server].Name, sqldb.Text(g.old)),
-			Remedy: "choose a shorter format: for the table, or widen the column"}
-	}
-	r.nameless[r.ref(g)] = true
+	return sqldb.RowKey(key)
 }
 
 // next returns the next name of a row, and counts it. It returns false if there is none of the right length.
@@ -609,7 +571,7 @@ func numberOf(name string) int64 {
 // newName returns the name for one attempt. It has at most limit characters, unless limit is 0. The old
 // name is cut between two characters, and does not end with a blank afterwards.
 func newName(format, old string, server, attempt int64, limit int) (string, bool) {
-	format = formatOf(format, server)
+	format = strings.ReplaceAll(cmp.Or(format, "{name}.s{server}"), "{server}", strconv.FormatInt(server, 10))
 	if attempt > 1 {
 		format += "-" + strconv.FormatInt(attempt, 10)
 	}
@@ -622,14 +584,6 @@ func newName(format, old string, server, attempt int64, limit int) (string, bool
 		name = cut(name, room)
 	}
 	return strings.Replace(format, "{name}", name, 1), name != ""
-}
-
-// formatOf returns the format of the new names of one server.
-func formatOf(format string, server int64) string {
-	if format == "" {
-		format = "{name}.s{server}"
-	}
-	return strings.ReplaceAll(format, "{server}", strconv.FormatInt(server, 10))
 }
 
 // cut shortens a text to at most the given number of runes. It does not separate a letter from the marks that
@@ -655,85 +609,17 @@ func cut(text string, runes int) string {
 // keepRenames records the rows that have a new name.
 func (r *renamer) keepRenames(ctx context.Context) error {
 	column, t := r.job.plan.Rename.Column, r.ws.target
-	key, clause := "COALESCE(s.merge_row, s.merge_key)", " FROM "+r.stage.name+" AS s"
-	numbers := "CASE s.merge_server"
+	number := "CASE s.merge_server"
 	for i, s := range r.ws.servers {
-		numbers += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
+		number += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
 	}
-	list := []string{numbers + " END", key, "s.merge_old", r.job.target.Column(column).ReadExpression(t.Kind)}
-	whole, err := r.wholeKeys(ctx)
-	if err != nil {
-		return err
-	}
-	if !whole {
-		return r.keepEach(ctx, list, clause)
-	}
-	text := map[sqldb.Kind]string{sqldb.SQLite: "TEXT", sqldb.MySQL: "CHAR", sqldb.PostgreSQL: "text"}[t.Kind]
+	name := r.job.target.Column(column).ReadExpression(t.Kind)
 	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
-		" (server, row_key, old_name, new_name, tbl, col, new_key) SELECT ", strings.Join(list, ", "), ", ").
+		" (server, row_key, old_name, new_name, new_key, tbl, col) SELECT ", number,
+		" END, COALESCE(s.merge_row, s.merge_key), s.merge_old, ", name, ", s.merge_new, ").
 		Text(r.job.name).Add(", ").Text(column).
-		Add(", CAST(s.", t.Kind.Quote(r.job.target.Primary[0]), " AS ", text, ")", clause,
-			" WHERE s.merge_tries > 0 ORDER BY s.merge_n")
+		Add(" FROM ", r.stage.name, " AS s WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n
 	return err
-}
-
-// wholeKeys reports whether the target itself can write down the new keys of rows, because each is one whole
-// number.
-func (r *renamer) wholeKeys(ctx context.Context) (bool, error) {
-	t := r.ws.target
-	if !r.job.counted() || t.Kind != sqldb.SQLite { // which may have anything in a column of numbers
-		return r.job.counted(), nil
-	}
-	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT 1 FROM ", r.stage.name,
-		" WHERE merge_tries > 0 AND TYPEOF(", t.Kind.Quote(r.job.target.Primary[0]), ") <> 'integer' LIMIT 1)"))
-	return n == 0, err
-}
-
-// keepEach is keepRenames for rows whose new keys this program writes down.
-func (r *renamer) keepEach(ctx context.Context, list []string, clause string) (err error) {
-	t := r.ws.target
-	var key []*sqldb.Column
-	for _, name := range r.job.target.Primary {
-		key = append(key, r.job.target.Column(name))
-		list = append(list, key[len(key)-1].ReadExpression(t.Kind))
-	}
-	texts := textColumns("tbl", "col", "server", "row_key", "old_name", "new_name", "new_key")
-	out := sqldb.NewWriter(t, "tmp_"+tableRenames, texts, false)
-	defer func() { err = errors.Join(err, out.Close()) }()
-	for last, n := int64(0), 1; n > 0; {
-		var rows [][]any
-		q := sqldb.NewStatement(t.Kind, "SELECT s.merge_n, ", strings.Join(list, ", "), clause,
-			" WHERE s.merge_tries > 0 AND s.merge_n > ").Bind(last).Add(" ORDER BY s.merge_n LIMIT 5000")
-		err := t.EachSteady(ctx, q, func(values []any) error {
-			now := make([]any, len(key))
-			for i, v := range values[len(values)-len(key):] {
-				var err error
-				if t.Kind != sqldb.SQLite {
-					v, err = sqldb.Native(v, key[i])
-				}
-				if now[i] = identity(v, key[i], t.Kind == sqldb.SQLite); err != nil {
-					return err
-				}
-			}
-			row := []any{r.job.name, r.job.plan.Rename.Column}
-			for _, v := range values[1 : len(values)-len(key)] {
-				row = append(row, sqldb.Text(v))
-			}
-			rows = append(rows, append(row, sqldb.RowKey(now)))
-			last, err = strconv.ParseInt(sqldb.Text(values[0]), 10, 64)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if n = len(rows); n > 0 {
-			err = out.Write(ctx, rows)
-		}
-		if r.table.Renamed += int64(n); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package merge
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -42,8 +41,8 @@ func holdsLeases(t *sqldb.Table) bool {
 // leaseTables returns the names of the tables of leases of a database.
 func leaseTables(d *sqldb.DB) []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(d.Tables)) {
-		if holdsLeases(d.Tables[name]) {
+	for name, t := range sorted(d.Tables) {
+		if holdsLeases(t) {
 			names = append(names, name)
 		}
 	}
@@ -52,46 +51,44 @@ func leaseTables(d *sqldb.DB) []string {
 
 // leaseProblems reports what keeps the node numbers of merged servers from being retired, and what should be
 // known about it.
-func leaseProblems(ws *workspace) (problems, warnings []Problem) {
+func leaseProblems(ws *workspace, report *CheckReport) {
 	target := ws.target
-	report := func(table, message, remedy string) {
-		problems = append(problems, Problem{Code: CodeLeases, Server: target.Name, Table: table, Message: message,
-			Remedy: remedy})
+	refuse := func(server, table, message, remedy string) {
+		report.problem(Problem{Code: CodeLeases, Server: server, Table: table, Message: message, Remedy: remedy})
 	}
 	found, named := leaseTables(target), ws.plan.Target.LeaseTables
 	for _, name := range named {
 		if !holdsLeases(target.Tables[name]) {
-			report(name, "the target has no table of leases of this name", "correct lease_tables: of the target")
+			refuse(target.Name, name, "the target has no table of leases of this name",
+				"correct lease_tables: of the target")
 		}
 	}
 	if len(named) == 0 && len(found) > 1 {
-		report(strings.Join(found, ", "),
-			"several tables hold leases, and it is not known which of them is for the "+
-				"node numbers of the merged servers", "name it, or all of them, under lease_tables: of the target")
-		return problems, nil
+		refuse(target.Name, strings.Join(found, ", "), "several tables hold leases, and it is not known which "+
+			"of them is for the node numbers of the merged servers",
+			"name it, or all of them, under lease_tables: of the target")
+		return
 	}
 	tables := leaseTablesOfTarget(ws)
 	for _, name := range tables {
 		if p := ws.policy(name); p != Skip {
-			report(name, "the table holds leases, whose policy cannot be "+string(p),
+			refuse(target.Name, name, "the table holds leases, whose policy cannot be "+string(p),
 				"give it the policy skip: Run itself marks the node numbers of merged servers as retired")
 		}
 	}
 	for _, s := range ws.servers {
 		own := leaseTables(s.db)
 		if len(own) > 0 && len(found) == 0 {
-			warnings = append(warnings, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
+			report.warn(Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
 				Message: "the server leases its node number, and the target has no table of leases to retire it in",
 				Remedy: "make the table in the target first, or never let a process of the merged servers lease a " +
 					"number from it"})
 		}
 		if len(tables) == 1 && len(own) > 1 && !slices.Contains(own, tables[0]) {
-			problems = append(problems, Problem{Code: CodeLeases, Server: s.Name, Table: strings.Join(own, ", "),
-				Message: "several tables hold leases, and none has the name " + tables[0] + ", as in the target",
-				Remedy:  "rename the one that belongs to it on that server, or drop the others"})
+			refuse(s.Name, strings.Join(own, ", "), "several tables hold leases, and none has the name "+tables[0]+
+				", as in the target", "rename the one that belongs to it on that server, or drop the others")
 		}
 	}
-	return problems, warnings
 }
 
 // leaseTablesOfTarget returns the tables of leases in which numbers are retired: those that the plan
@@ -109,20 +106,18 @@ type nodeRecord struct {
 	owner, until, layout, updatedAt string
 }
 
-// retirer retires the node numbers of the servers that are merged away: whoever leases one finds it held
-// until the year 9999.
-type retirer struct{ ws *workspace }
-
-// retire does it in every table of leases of the target. The number that the target goes on with stays
+// retire retires the node numbers of the servers that are merged away, in every table of leases of the
+// target: whoever leases one finds it held until the year 9999. The number that the target goes on with stays
 // granted for as long as it was.
-func (rt *retirer) retire(ctx context.Context) error {
+func retire(ctx context.Context, ws *workspace) error {
 	// The check has found no problem, but tables may have been made between two runs.
-	if problems, _ := leaseProblems(rt.ws); len(problems) > 0 {
-		return fmt.Errorf("%w: %s", ErrPlan, problems[0])
+	report := &CheckReport{}
+	if leaseProblems(ws, report); len(report.Problems) > 0 {
+		return fmt.Errorf("%w: %s", ErrPlan, report.Problems[0])
 	}
-	tables := leaseTablesOfTarget(rt.ws)
+	tables := leaseTablesOfTarget(ws)
 	for _, table := range tables {
-		if err := rt.retireIn(ctx, table, len(tables) == 1); err != nil {
+		if err := retireIn(ctx, ws, table, len(tables) == 1); err != nil {
 			return fmt.Errorf("table %s: node numbers cannot be retired: %w", table, err)
 		}
 	}
@@ -132,10 +127,10 @@ func (rt *retirer) retire(ctx context.Context) error {
 // retireIn retires the numbers in one table. Its records and those of the sources are joined: of each node
 // the one that is granted for longest counts. A source has them in the table of the same name or, if there
 // is only one table, in the only one of its own.
-func (rt *retirer) retireIn(ctx context.Context, table string, only bool) error {
+func retireIn(ctx context.Context, ws *workspace, table string, only bool) error {
 	records := map[int64]nodeRecord{}
 	layout, updated := "", ""
-	for _, d := range rt.ws.databases() {
+	for _, d := range ws.databases() {
 		name := table
 		if own := leaseTables(d); only && len(own) == 1 {
 			name = own[0]
@@ -158,13 +153,13 @@ func (rt *retirer) retireIn(ctx context.Context, table string, only bool) error 
 	if layout == "" {
 		return nil // nobody has leased a number, so the numbers are given by hand: see merge_servers
 	}
-	for _, s := range rt.ws.servers {
+	for _, s := range ws.servers {
 		for _, number := range s.numbers {
-			if number == rt.ws.plan.Target.Number {
+			if number == ws.plan.Target.Number {
 				continue
 			}
 			old := records[number]
-			owner, until := leaseops.Retirement(rt.ws.plan.Target.Name, rt.ws.plan.Target.Number)
+			owner, until := leaseops.Retirement(ws.plan.Target.Name, ws.plan.Target.Number)
 			r := nodeRecord{node: number, version: max(old.version, 1), owner: owner,
 				until: until.Format(leaseTime), layout: layout, updatedAt: updated}
 			if old.owner != r.owner {
@@ -173,31 +168,27 @@ func (rt *retirer) retireIn(ctx context.Context, table string, only bool) error 
 			records[number] = r
 		}
 	}
-	return rt.writeNodes(ctx, table, records)
+	return writeNodes(ctx, ws.target, table, records)
 }
 
 func readNodes(ctx context.Context, d *sqldb.DB, table string) ([]nodeRecord, error) {
 	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
 		d.Kind.Quote(table), " ORDER BY node"))
-	if err != nil {
-		return nil, err
-	}
 	records := make([]nodeRecord, len(rows))
 	for i, row := range rows {
-		r := nodeRecord{owner: row[1], until: row[2], layout: row[4], updatedAt: row[5]}
-		if _, err := fmt.Sscan(row[0]+" "+row[3], &r.node, &r.version); err != nil {
+		n, err := numbers(row[0], row[3])
+		if err != nil {
 			return nil, fmt.Errorf("%s: the record of node %q cannot be read: %w", d.Name, row[0], err)
 		}
-		records[i] = r
+		records[i] = nodeRecord{node: n[0], owner: row[1], until: row[2], version: n[1], layout: row[4],
+			updatedAt: row[5]}
 	}
-	return records, nil
+	return records, err
 }
 
-func (rt *retirer) writeNodes(ctx context.Context, table string, records map[int64]nodeRecord) error {
-	t := rt.ws.target
+func writeNodes(ctx context.Context, t *sqldb.DB, table string, records map[int64]nodeRecord) error {
 	return t.Transaction(ctx, func() error {
-		for _, node := range slices.Sorted(maps.Keys(records)) {
-			r := records[node]
+		for node, r := range sorted(records) {
 			q := sqldb.NewStatement(t.Kind, "DELETE FROM ", t.Kind.Quote(table), " WHERE node = ").Bind(node)
 			if _, err := t.Run(ctx, q); err != nil {
 				return err

@@ -14,19 +14,13 @@ import (
 // runner is a run under way.
 type runner struct {
 	ws        *workspace
-	journal   *journal
 	temporary *decisions // those of the check
 	decisions *decisions // those that were written down
 	report    *RunReport
 	entries   map[string]map[tableServer]*entry
 }
 
-// Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.
-//
-// If Check would find problems, the error is [ErrUndecided], and the field Check of the report lists them.
-// Other errors are [ErrLocked], [ErrOtherPlan], [ErrSourceChanged], [ErrRow], [ErrBalance] and [ErrDatabase].
-// Run can be called again after each of them. When ctx has ended, a connection may be lost; then open a new
-// Merge to resume.
+// run is [Merge.Run].
 func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	began := time.Now()
 	report = r.report
@@ -38,7 +32,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 		err = withCause(ctx, errors.Join(err, unlock()))
 		report.Took = time.Since(began)
 	}()
-	state, err := r.journal.state(ctx)
+	state, err := r.ws.journal.state(ctx)
 	if err != nil {
 		return report, err
 	}
@@ -51,7 +45,7 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	case state.name != "":
 		report.Resumed = true
 		// The sources are what they were, and so are the rows of the target that this looks at.
-		if _, err := r.ws.elsewhere.find(ctx); err != nil {
+		if err := r.ws.elsewhere.find(ctx, &CheckReport{}); err != nil {
 			return report, err
 		}
 	default:
@@ -79,9 +73,8 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	if err := r.finish(ctx, state.name); err != nil {
 		return report, err
 	}
-	report.Quarantined, err = r.ws.target.Number(ctx, sqldb.NewStatement(r.ws.target.Kind,
-		"SELECT COUNT(*) FROM ",
-		r.ws.target.Kind.Quote(tableQuarantine)))
+	refused, err := r.decisions.counts(ctx, r.ws.target.Kind.Quote(tableQuarantine))
+	report.Quarantined = summed(refused)
 	return report, err
 }
 
@@ -95,7 +88,7 @@ func withCause(ctx context.Context, err error) error {
 
 // finish does what is left to do in a state.
 func (r *runner) finish(ctx context.Context, state string) (err error) {
-	if r.entries, err = r.journal.entries(ctx); err != nil {
+	if r.entries, err = r.ws.journal.entries(ctx); err != nil {
 		return err
 	}
 	switch state {
@@ -110,8 +103,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		}
 		fallthrough
 	case stateCopied:
-		if err := (&filler{ws: r.ws, journal: r.journal, applier: &applier{r.decisions},
-			entries: r.entries[stepFill]}).all(ctx); err != nil {
+		if err := r.fill(ctx); err != nil {
 			return err
 		}
 		fallthrough
@@ -119,7 +111,7 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		if err := r.balance(ctx); err != nil {
 			return err
 		}
-		if err := (&retirer{ws: r.ws}).retire(ctx); err != nil {
+		if err := retire(ctx, r.ws); err != nil {
 			return err
 		}
 		if hook := r.ws.hooks.AfterMerge; hook != nil {
@@ -128,55 +120,60 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 			}
 		}
 		r.ws.failpoint("finished")
-		if err := r.journal.setState(ctx, stateDone); err != nil {
+		if err := r.ws.journal.setState(ctx, stateDone); err != nil {
 			return err
 		}
 	}
-	r.summary()
+	if len(r.report.Tables) > 0 {
+		return nil
+	}
+	for j, src := range r.ws.sources() { // this run had nothing to copy
+		if e := r.entries[stepCopy][src.share()]; e != nil {
+			r.report.Tables = append(r.report.Tables,
+				CopyReport{Table: j.name, Server: src.owner.Name, Rows: e.written})
+		}
+	}
 	return nil
 }
 
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
 // the decisions and the sources must not change.
 func (r *runner) decide(ctx context.Context, check *CheckReport,
-	fingerprints map[tableServer]tableMark) error {
+	fingerprints map[tableServer]string) error {
 	things, err := r.things(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.journal.makeTables(ctx); err != nil {
-		return err
+	for table := range sorted(ownTables()) {
+		if err := r.ws.target.Exec(ctx, ddl(r.ws.target.Kind, table, false)); err != nil {
+			return err
+		}
 	}
-	k := r.ws.target.Kind
+	var steps, servers [][]any
+	for j, src := range r.ws.sources() { // the check has compared the fingerprints at its end
+		s := src.owner
+		entry := []any{j.name, s.Number, check.table(j.name).Rows[s.Name],
+			fingerprints[src.share()], int64(0), int64(0), int64(0)}
+		if steps = append(steps, append([]any{stepCopy}, entry...)); len(r.ws.late(j)) > 0 {
+			steps = append(steps, append([]any{stepFill}, entry...))
+		}
+	}
+	for _, s := range r.ws.mergedServers() {
+		servers = append(servers, []any{s.Number, s.Name, s.MergedInto, s.Target})
+	}
 	return r.ws.target.Transaction(ctx, func() error {
 		if err := r.temporary.keep(ctx); err != nil {
 			return err
 		}
-		if err := r.temporary.offsets.keep(ctx); err != nil {
-			return err
-		}
-		if err := r.keepThings(ctx, "", things); err != nil {
-			return err
-		}
-		for _, j := range r.ws.order {
-			for _, src := range j.present() {
-				if err := r.expect(ctx, j, src, check, fingerprints); err != nil {
-					return err
-				}
-			}
-		}
-		for _, s := range r.ws.mergedServers() {
-			q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableServers),
-				" (number, name, merged_into, target) VALUES (").
-				BindAll(s.Number, s.Name, s.MergedInto, s.Target).Add(")")
-			if _, err := r.ws.target.Run(ctx, q); err != nil {
+		for table, rows := range sorted(map[string][][]any{
+			tableOffsets: r.ws.offsets.rows(), tableCatalog: rowsOf("", things), tableJournal: steps,
+			tableServers: servers, tableRun: {{int64(1), r.ws.given.Hash(), stateDecided}},
+		}) {
+			if err := keepRows(ctx, r.ws.target, table, rows...); err != nil {
 				return err
 			}
 		}
-		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableRun), " (id, plan, state) VALUES (").
-			BindAll(int64(1), r.ws.given.Hash(), stateDecided).Add(")")
-		_, err := r.ws.target.Run(ctx, q)
-		return err
+		return nil
 	})
 }
 
@@ -191,23 +188,12 @@ func (r *runner) things(ctx context.Context) ([]sqldb.Thing, error) {
 	return things, nil
 }
 
-// keepThings stores things. Before stands before their kinds.
-func (r *runner) keepThings(ctx context.Context, before string, things []sqldb.Thing) error {
-	k := r.ws.target.Kind
-	for batch := range slices.Chunk(things, 50) {
-		q := sqldb.NewStatement(k, "INSERT INTO ", k.Quote(tableCatalog),
-			" (kind, tbl, name, definition) VALUES ")
-		for i, t := range batch {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Add("(").BindAll(before+t.Kind, t.Table, t.Name, t.Text).Add(")")
-		}
-		if _, err := r.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
+// rowsOf returns things as merge_catalog has them. Before stands before their kinds.
+func rowsOf(before string, things []sqldb.Thing) (rows [][]any) {
+	for _, t := range things {
+		rows = append(rows, []any{before + t.Kind, t.Table, t.Name, t.Text})
 	}
-	return nil
+	return rows
 }
 
 // afterCopying stands in merge_catalog before the kind of what shows a counter when all rows are copied. A
@@ -232,30 +218,8 @@ func (r *runner) keepCounters(ctx context.Context) error {
 		if _, err := r.ws.target.Run(ctx, q); err != nil {
 			return err
 		}
-		return r.keepThings(ctx, afterCopying, things)
+		return keepRows(ctx, r.ws.target, tableCatalog, rowsOf(afterCopying, things)...)
 	})
-}
-
-// expect opens the journal for one table of one server. The check has compared its fingerprint at its end.
-func (r *runner) expect(ctx context.Context, j *tableJob, src *sourceTable, check *CheckReport,
-	fingerprints map[tableServer]tableMark) error {
-	s := src.owner()
-	fingerprint := fingerprints[tableServer{j.name, s.Number}].text
-	steps := []string{stepCopy}
-	if len(r.ws.late(j)) > 0 {
-		steps = append(steps, stepFill)
-	}
-	for _, step := range steps {
-		q := sqldb.NewStatement(r.ws.target.Kind, "INSERT INTO ", r.ws.target.Kind.Quote(tableJournal),
-			" (step, tbl, server, "+
-				"expected, fingerprint, rows_read, rows_written, done) VALUES (").
-			BindAll(step, j.name, s.Number, check.table(j.name, j.plan.Policy).Rows[s.Name], fingerprint, int64(0),
-				int64(0), int64(0)).Add(")")
-		if _, err := r.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // unchanged checks that the sources are as they were when the decisions were taken.
@@ -264,18 +228,14 @@ func (r *runner) unchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, j := range r.ws.order {
-		for _, src := range j.present() {
-			s := src.owner()
-			share := tableServer{j.name, s.Number}
-			e := r.entries[stepCopy][share]
-			if e == nil {
-				return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, s.Name, j.name)
-			}
-			if now[share].text != e.fingerprint {
-				return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
-					"and begin anew", ErrSourceChanged, s.Name, j.name, e.fingerprint, now[share].text)
-			}
+	for j, src := range r.ws.sources() {
+		e, text := r.entries[stepCopy][src.share()], now[src.share()]
+		if e == nil {
+			return fmt.Errorf("%w: %s: table %s is not in the journal", ErrSourceChanged, src.owner.Name, j.name)
+		}
+		if text != e.fingerprint {
+			return fmt.Errorf("%w: %s: table %s had %s and now has %s: stop the game server, drop the target "+
+				"and begin anew", ErrSourceChanged, src.owner.Name, j.name, e.fingerprint, text)
 		}
 	}
 	return nil
@@ -289,22 +249,22 @@ func (r *runner) copy(ctx context.Context) error {
 	}
 	p := r.ws.newProgress("copy", all)
 	for _, e := range r.entries[stepCopy] {
-		p.skip(e.read)
+		p.Done += e.read
 	}
 	began := time.Now()
 	for _, j := range r.ws.order {
 		for _, src := range j.present() {
-			e := r.entries[stepCopy][tableServer{j.name, src.owner().Number}]
+			e := r.entries[stepCopy][src.share()]
 			if e.done {
 				continue
 			}
 			before := e.written
-			c := &tableCopier{&copier{ws: r.ws, journal: r.journal, applier: &applier{r.decisions}, src: src,
-				entry: e, progress: p}}
+			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p,
+				sel: newSelection(r.ws, src.server)}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
-				Server: src.owner().Name, Rows: e.written, Way: way})
+				Server: src.owner.Name, Rows: e.written, Way: way})
 			if err != nil {
 				return err
 			}
@@ -315,7 +275,7 @@ func (r *runner) copy(ctx context.Context) error {
 			}
 		}
 	}
-	p.end()
+	p.report()
 	if took := time.Since(began).Seconds(); took > 0 {
 		r.report.RowsPerSecond = float64(r.report.Rows) / took
 	}
@@ -325,7 +285,7 @@ func (r *runner) copy(ctx context.Context) error {
 	if err := r.keepCounters(ctx); err != nil {
 		return err
 	}
-	return r.journal.setState(ctx, stateCopied)
+	return r.ws.journal.setState(ctx, stateCopied)
 }
 
 // setCounters has the target count on behind every key that a server has given out. A row that was deleted
@@ -339,7 +299,7 @@ func (r *runner) setCounters(ctx context.Context) error {
 			}
 			counter := int64(0)
 			if j.key() == c {
-				counter = r.temporary.offsets.counter(j.name)
+				counter = r.ws.offsets.counter(j.name)
 			}
 			if err := r.ws.target.SetCounter(ctx, j.target, c.Name, counter); err != nil {
 				return fmt.Errorf("table %s: the counter of %s cannot be set: %w", j.name, c.Name, err)
@@ -349,27 +309,12 @@ func (r *runner) setCounters(ctx context.Context) error {
 	return nil
 }
 
-// summary lists the tables in the report if this run had nothing to copy.
-func (r *runner) summary() {
-	if len(r.report.Tables) > 0 {
-		return
-	}
-	for _, j := range r.ws.order {
-		for _, src := range j.present() {
-			s := src.owner()
-			if e := r.entries[stepCopy][tableServer{j.name, s.Number}]; e != nil {
-				r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name, Server: s.Name, Rows: e.written})
-			}
-		}
-	}
-}
-
 // balance compares what became of the rows with the lines of the plan, by the journal, the decisions, the
 // quarantine, and the number of rows in the target.
 func (r *runner) balance(ctx context.Context) error {
 	k := r.ws.target.Kind
-	refused := map[tableServer]int64{}
-	if err := r.decisions.counts(ctx, k.Quote(tableQuarantine), refused); err != nil {
+	refused, err := r.decisions.counts(ctx, k.Quote(tableQuarantine))
+	if err != nil {
 		return err
 	}
 	var differ []string
@@ -391,7 +336,7 @@ func (r *runner) balance(ctx context.Context) error {
 			if e == nil {
 				continue
 			}
-			all, err := e.all()
+			all, err := rowsIn(e.fingerprint)
 			if err != nil {
 				return err
 			}

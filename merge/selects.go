@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -165,17 +165,13 @@ func (s selection) comparable(a, b string, own, target *sqldb.Column, computed b
 }
 
 // expressions returns what to select for the pairs of a source table. If plain, another database of the
-// same kind reads it, and otherwise this program. The columns named in empty become NULL.
-func (s selection) expressions(src *sourceTable, plain bool, empty ...string) []string {
+// same kind reads it, and otherwise this program.
+func (s selection) expressions(src *sourceTable, plain bool) []string {
 	list := make([]string, len(src.pairs))
 	for i, p := range src.pairs {
 		list[i] = p.source.ReadExpression(s.kind)
 		if plain {
 			list[i] = "s." + s.kind.Quote(p.source.Name)
-		}
-		if slices.Contains(empty, p.target.Name) {
-			list[i] = "NULL"
-			continue
 		}
 		if expression, ok := src.job.plan.Set[p.target.Name]; ok {
 			list[i] = s.shown(p.target, s.set(expression))
@@ -214,17 +210,16 @@ func (s selection) shown(own *sqldb.Column, expression string) string {
 	return expression
 }
 
-// rows appends the table and the conditions. Conditions on the key can follow.
-func (s selection) rows(q *sqldb.Statement, src *sourceTable, condition ...string) {
-	q.Add(" FROM ", s.table(src.table.Name), " AS s")
-	all := slices.DeleteFunc(append([]string{s.kept(src.job, "s")}, condition...),
+// rows returns the table and the conditions. Conditions on the key can follow.
+func (s selection) rows(src *sourceTable, condition ...string) string {
+	all := slices.DeleteFunc(append([]string{"1 = 1", s.kept(src.job, "s")}, condition...),
 		func(c string) bool { return c == "" })
-	q.Add(" WHERE ", strings.Join(append([]string{"1 = 1"}, all...), " AND "))
+	return " FROM " + s.table(src.table.Name) + " AS s WHERE " + strings.Join(all, " AND ")
 }
 
-// order appends the order in which rows are read. Without a key it is the order by all columns, in which only
+// order returns the order in which rows are read. Without a key it is the order by all columns, in which only
 // identical rows can swap places.
-func (s selection) order(q *sqldb.Statement, src *sourceTable) {
+func (s selection) order(src *sourceTable) string {
 	var names []string
 	for _, term := range src.order {
 		names = append(names, term.By())
@@ -236,14 +231,12 @@ func (s selection) order(q *sqldb.Statement, src *sourceTable) {
 			}
 		}
 	}
-	q.Add(" ORDER BY ", strings.Join(names, ", "))
+	return " ORDER BY " + strings.Join(names, ", ")
 }
 
-// rest appends the rest of a statement that selects rows behind a position.
-func (s selection) rest(q *sqldb.Statement, src *sourceTable, after []string, limit string) {
-	s.rows(q, src, s.behind(src, after))
-	s.order(q, src)
-	q.Add(" LIMIT ", limit)
+// rest returns the rest of a statement that selects rows behind a position.
+func (s selection) rest(src *sourceTable, after []string, limit string) string {
+	return s.rows(src, s.behind(src, after)) + s.order(src) + " LIMIT " + limit
 }
 
 // behind returns the condition that a row follows a position. The first term alone bounds the range, so that
@@ -271,9 +264,8 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	for i, term := range src.order {
 		list[i] = term.Read(s.kind)
 	}
-	q := sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "))
-	s.rest(q, src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))
-	found, err := src.owner().db.Strings(ctx, q)
+	found, err := src.owner.db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
+		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
 	}
@@ -285,51 +277,49 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	q := sqldb.NewStatement(s.kind, "SELECT COUNT(*)")
-	s.rows(q, src)
-	return s.ws.servers[s.server].db.Number(ctx, q)
+	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
 }
 
-// meeting counts the rows that meet the condition of the plan, orphans included.
-func (s selection) meeting(ctx context.Context, src *sourceTable) (int64, error) {
-	return s.ws.servers[s.server].db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*) FROM ",
-		s.table(src.table.Name), " AS s WHERE (", src.job.plan.Where, ")"))
+// counted returns the range of the keys in a column that were counted, and whether there are keys that a
+// generator made.
+func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
+	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.layout.least, 10)
+	clause := " FROM " + s.table(table) + " WHERE " + key
+	err = db.Row(ctx, sqldb.NewStatement(s.kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
+		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
+	if err != nil {
+		return keySpan{}, false, err
+	}
+	rows, err := db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT 1", clause, " >= ", limit, " LIMIT 1"))
+	return span, len(rows) > 0, err
 }
 
-// tableMark describes what must not change in a table during a merge.
-type tableMark struct {
-	rows int64
-	text string // with the number of rows, and the first and the last position
-}
-
-// fingerprints describes those tables that are asked for. All servers look at the same time.
+// fingerprints describes what must not change in those tables that are asked for during a merge. All servers
+// look at the same time.
 func fingerprints(ctx context.Context, ws *workspace,
-	asked func(table string) bool) (map[tableServer]tableMark, error) {
-	each := make([]map[tableServer]tableMark, len(ws.servers))
-	err := atOnce(len(each), func(i int) error {
-		each[i] = map[tableServer]tableMark{}
+	asked func(table string) bool) (map[tableServer]string, error) {
+	all, writing := map[tableServer]string{}, sync.Mutex{}
+	return all, atOnce(len(ws.servers), func(i int) error {
 		s := ws.servers[i]
-		for _, name := range slices.Sorted(maps.Keys(s.db.Tables)) {
+		for name, t := range sorted(s.db.Tables) {
 			if !asked(name) {
 				continue
 			}
-			f, err := newSelection(ws, i).fingerprint(ctx, s.db.Tables[name])
+			text, err := newSelection(ws, i).fingerprint(ctx, t)
 			if err != nil {
 				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 			}
-			each[i][tableServer{name, s.Number}] = f
+			writing.Lock()
+			all[tableServer{name, s.Number}] = text
+			writing.Unlock()
 		}
 		return nil
 	})
-	all := map[tableServer]tableMark{}
-	for _, some := range each {
-		maps.Copy(all, some)
-	}
-	return all, err
 }
 
-// fingerprint describes a table. VACUUM of SQLite gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, error) {
+// fingerprint describes a table by the number of rows, and the first and the last position. VACUUM of SQLite
+// gives rows new positions, and then the last one changes.
+func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
 	db := s.ws.servers[s.server].db
 	terms := t.Order(db.Kind)
 	clause := " FROM " + s.table(t.Name) + " AS s"
@@ -348,15 +338,11 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, 
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
 	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
-		return tableMark{}, err
+		return "", err
 	}
-	n, err := strconv.ParseInt(rows[0][0], 10, 64)
-	if err != nil {
-		return tableMark{}, err
-	}
-	text := fmt.Sprintf("%d rows", n)
-	if len(terms) == 0 || n == 0 {
-		return tableMark{n, text}, nil
+	text = rows[0][0] + " rows"
+	if len(terms) == 0 || rows[0][0] == "0" {
+		return text, nil
 	}
 	for i, what := range ends {
 		index := 1 + i*len(terms)
@@ -367,7 +353,15 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (tableMark, 
 		}
 		text += ", " + what + " key " + key
 	}
-	return tableMark{n, text}, nil
+	return text, nil
+}
+
+// rowsIn returns how many rows a table had, by its fingerprint.
+func rowsIn(fingerprint string) (n int64, err error) {
+	if _, err = fmt.Sscanf(fingerprint, "%d rows", &n); err != nil {
+		err = fmt.Errorf("the journal cannot be read: %w", err)
+	}
+	return n, err
 }
 
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
@@ -388,6 +382,14 @@ type reader struct {
 // errEnough ends the reading of rows before the last one.
 var errEnough = errors.New("enough")
 
+// notEnough returns an error unless it is errEnough.
+func notEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
 // maxChunkBytes bounds a chunk. While one chunk is written, the next one is read, and drivers and statements
 // hold copies of parts of them, so the memory that they take is several times as large.
 const maxChunkBytes = 8 << 20
@@ -406,9 +408,7 @@ func (r *reader) page(ctx context.Context) (page chunk, err error) {
 		page = next
 		return errEnough
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
+	err = notEnough(err)
 	r.skip += page.read
 	if err == nil && r.src.numbered() && !page.ended {
 		r.after, err = newSelection(r.ws, r.src.server).position(ctx, r.src, r.after, page.read)
@@ -421,14 +421,13 @@ func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { ret
 
 // read calls fn for the chunks of at most so many rows, or of all rows.
 func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
-	source := r.src.owner().db
+	source := r.src.owner.db
 	s := newSelection(r.ws, r.src.server)
 	list := s.expressions(r.src, false)
 	extras := len(list)
 	list = append(list, r.src.extras...)
-	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "))
-	s.rows(q, r.src, r.where, s.behind(r.src, r.after))
-	s.order(q, r.src)
+	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "),
+		s.rows(r.src, r.where, s.behind(r.src, r.after)), s.order(r.src))
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
 			limit = math.MaxInt
@@ -486,8 +485,7 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 			r.refused(sqldb.KeyText(key), p, err)
 			left = true
 		} else if err != nil {
-			return row{}, fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, r.src.owner().db.Name,
-				r.src.table.Name, sqldb.KeyText(key), err)
+			return row{}, r.src.refused(key, err)
 		}
 	}
 	if left {
@@ -502,11 +500,9 @@ func (r *reader) row(values []any, extras, room int, number int64) (row, error) 
 // texts tells of each column whether bytes can be treated as text.
 func (r *reader) texts(list []string) []bool {
 	texts := make([]bool, len(list))
+	bytes := func(f sqldb.Family) bool { return f == sqldb.FamilyBytes || f == sqldb.FamilyOther }
 	for i, p := range r.src.pairs {
-		texts[i] = !r.src.raw && !slices.ContainsFunc([]sqldb.Family{sqldb.FamilyBytes, sqldb.FamilyOther},
-			func(f sqldb.Family) bool {
-				return p.source.Family == f || p.target.Family == f
-			})
+		texts[i] = !r.src.raw && !bytes(p.source.Family) && !bytes(p.target.Family)
 	}
 	return texts
 }
@@ -531,11 +527,9 @@ const (
 )
 
 // find looks at every reference, parents first.
-func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
-	var problems []Problem
-	*e = elsewhere{ws: e.ws, found: map[leading][]string{}, lost: map[leading][]string{},
-		none: map[leading]bool{}}
-	err := e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (e *elsewhere) find(ctx context.Context, report *CheckReport) error {
+	e.known = map[leading]verdict{}
+	return e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {
 				continue
@@ -544,36 +538,26 @@ func (e *elsewhere) find(ctx context.Context) ([]Problem, error) {
 			if err != nil {
 				return err
 			}
-			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name,
-				Column: strings.Join(ref.Columns, ", ")}
+			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", ")}
 			if v.many {
 				p.Count = int64(len(v.listed))
 				p.Message = fmt.Sprintf("at least %d different values of the reference lead to rows of %s that "+
 					"this server does not have: too many to be told apart one by one", p.Count, ref.Parent)
 				p.Remedy = "correct the rows on their server, or drop the constraint, or the entry under " +
 					"references:, until the merge is done"
-				problems = append(problems, p)
+				report.problem(p)
 				continue
 			}
-			if v.open > 0 {
-				p.Count = v.open
-				p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
-					"has it in the same letters, and the target has another collation than the servers"
-				p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
-					"collation on the servers and in the target"
-				problems = append(problems, p)
-			}
-			lead := leadingOf(j, ref, src.server)
-			if e.ws.policy(ref.Parent) == Skip {
-				e.lost[lead] = v.listed
-			} else {
-				e.found[lead] = v.listed
-			}
-			e.none[lead] = v.none
+			p.Count = v.open
+			p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
+				"has it in the same letters, and the target has another collation than the servers"
+			p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
+				"collation on the servers and in the target"
+			report.problemIf(v.open > 0, p)
+			e.known[leadingOf(j, ref, src.server)] = v
 		}
 		return nil
 	})
-	return problems, err
 }
 
 // judges reports whether a value of a reference means the same row in the target as on its server, so that
@@ -628,18 +612,13 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 // stays reports whether every row of a table keeps what it has in a column.
 func (e *elsewhere) stays(j *tableJob, column string) bool {
 	p, f := j.plan, j.follows
-	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" {
-		return false
-	}
-	if p.Rename != nil && (p.Rename.Column == column || slices.ContainsFunc(p.Rename.Derived,
-		func(d DerivedName) bool { return d.Column == column })) {
+	if p.Renumber != "" && j.key() != nil && j.key().Name == column || p.Set[column] != "" ||
+		slices.Contains(p.Rename.writes(), column) {
 		return false
 	}
 	// Of a column that follows other rows, each server has values of its own.
-	return !slices.ContainsFunc(f.links, func(l link) bool {
-		return l.column == column &&
-			l.parent != j.name
-	}) &&
+	follows := func(l link) bool { return l.column == column && l.parent != j.name }
+	return !slices.ContainsFunc(f.links, follows) &&
 		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, column) }) &&
 		!slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
@@ -661,8 +640,6 @@ type verdict struct {
 	none   bool  // there are no values at all
 	open   int64 // how many may lead to a row, or not
 }
-
-var errMany = errors.New("too many values")
 
 // look finds the values of a reference that lead to no row of their own server.
 func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
@@ -697,12 +674,12 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		batch = nil
 		if err == nil && (len(v.listed) > mostElsewhere || v.bytes > longestElsewhere) {
 			v.many = true
-			return errMany
+			return errEnough
 		}
 		return err
 	}
 	v.none = true
-	err = src.owner().db.Each(ctx, q, func(values []any) error {
+	err = src.owner.db.Each(ctx, q, func(values []any) error {
 		v.none = false
 		for i, name := range ref.Columns {
 			value, ok := src.table.Column(name).Key(sel.kind, values[i])
@@ -719,10 +696,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	if err == nil {
 		err = judge()
 	}
-	if errors.Is(err, errMany) {
-		err = nil
-	}
-	return v, err
+	return v, notEnough(err)
 }
 
 // constants writes the values of a key as [sqldb.Among] lists them.
@@ -744,10 +718,9 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {
-		clause := sqldb.NewStatement(e.ws.target.Kind, " FROM ", e.ws.target.Kind.Quote(ref.Parent),
-			" AS s WHERE 1 = 1")
-		return there, false, e.held(ctx, e.ws.target, e.ws.target.Tables[ref.Parent], clause.String(), src, ref,
-			keys, there)
+		t := e.ws.target
+		clause := " FROM " + t.Kind.Quote(ref.Parent) + " AS s WHERE 1 = 1"
+		return there, false, e.held(ctx, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
 	}
 	for k, other := range parent.sources {
 		if other == nil ||
@@ -761,9 +734,8 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 		if k == src.server {
 			continue
 		}
-		clause := sqldb.NewStatement(db.Kind)
-		newSelection(e.ws, k).rows(clause, other)
-		if err := e.held(ctx, db, other.table, clause.String(), src, ref, keys, there); err != nil {
+		clause := newSelection(e.ws, k).rows(other)
+		if err := e.held(ctx, db, other.table, clause, src, ref, keys, there); err != nil {
 			return nil, false, err
 		}
 	}
@@ -822,7 +794,7 @@ func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) 
 // unless narrows the condition under which a row has no parent on its server to the rows that have none in
 // the target either.
 func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias, missing string) string {
-	if found := e.found[leadingOf(j, ref, s.server)]; len(found) > 0 {
+	if found := e.known[leadingOf(j, ref, s.server)].listed; len(found) > 0 {
 		missing += " AND NOT " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), found)
 	}
 	return missing
@@ -831,7 +803,7 @@ func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias,
 // skipped returns the condition under which a row refers to a row of a table that the plan skips, and the
 // target does not have it. It is "" if no row does.
 func (e *elsewhere) skipped(s selection, j *tableJob, ref sqldb.Reference, alias, refers string) string {
-	lost := e.lost[leadingOf(j, ref, s.server)]
+	lost := e.known[leadingOf(j, ref, s.server)].listed
 	if len(lost) == 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,11 +35,9 @@ type stage struct {
 // rows from a rename, the last one is written, too.
 const stageLoaded = 3
 
-const columnExempt = "merge_exempt"
-
 // fixedColumns returns the columns that every stage has: a running number, the position of the server, the
-// key of the row, its old name, how many new names were tried, the short form of a long key, and 1 for a row
-// that keeps its name whatever others are called.
+// key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
+// renamed row in the target, and 1 for a row that keeps its name whatever others are called.
 func fixedColumns() []*sqldb.Column {
 	return []*sqldb.Column{
 		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
@@ -47,7 +46,8 @@ func fixedColumns() []*sqldb.Column {
 		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
 		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
 		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: columnExempt, Family: sqldb.FamilyInt, Declared: "bigint"},
+		{Name: "merge_new", Family: sqldb.FamilyText, Declared: "text"},
+		{Name: "merge_exempt", Family: sqldb.FamilyInt, Declared: "bigint"},
 	}
 }
 
@@ -60,15 +60,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 		name: fmt.Sprintf("merge_stage_%d", ws.stages), found: fmt.Sprintf("merge_groups_%d", ws.stages)}
 	expression := func(k sqldb.UniqueKey) bool { return !k.Simple() }
 	s.byBytes = j.plan.Rename != nil && !slices.ContainsFunc(keys, expression)
-	err := s.drop(ctx)
-	if err == nil {
-		err = s.create(ctx)
-	}
-	if err == nil {
-		err = ws.target.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
-			" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
-	}
-	if err != nil {
+	if err := s.create(ctx); err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
 	fixed := fixedColumns()
@@ -83,16 +75,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 			return nil, err
 		}
 	}
-	return s, errors.Join(out.Close(), s.analyze(ctx, s.name))
-}
-
-// analyze lets PostgreSQL know how many rows a temporary table has. Nothing else tells it, and it would read
-// the whole table for every page of the groups.
-func (s *stage) analyze(ctx context.Context, name string) error {
-	if s.ws.target.Kind != sqldb.PostgreSQL {
-		return nil
-	}
-	return s.ws.target.Exec(ctx, "ANALYZE "+name)
+	return s, errors.Join(out.Close(), analyze(ctx, ws.target, s.name))
 }
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
@@ -100,18 +83,14 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	if j.plan.Policy.collapses() {
 		return j.target.Writable() // rows that become one are compared in each
 	}
-	names := slices.Clone(j.target.Primary)
-	p := j.plan
+	names := slices.Concat(j.target.Primary, j.plan.Rename.writes())
+	if j.plan.Rename != nil {
+		names = append(names, j.plan.Rename.By)
+	}
 	for _, k := range keys {
 		names = append(names, k.Columns()...)
 		if !k.Simple() { // an expression may be about any column
 			return j.target.Writable()
-		}
-	}
-	if p.Rename != nil {
-		names = append(names, p.Rename.Column, p.Rename.By)
-		for _, d := range p.Rename.Derived {
-			names = append(names, d.Column)
 		}
 	}
 	return slices.DeleteFunc(j.target.Writable(), func(c *sqldb.Column) bool {
@@ -119,24 +98,17 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	})
 }
 
-// create makes the temporary table for the rows.
+// create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
 	t, name := s.ws.target, s.name
 	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
 		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
-		"merge_exempt BIGINT DEFAULT 0"
+		"merge_new VARCHAR(500), merge_exempt BIGINT DEFAULT 0"
 	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
 	var text []string
 	switch t.Kind {
 	case sqldb.SQLite:
-		columns := make([]string, len(s.columns))
-		for i, c := range s.columns {
-			columns[i] = ", " + t.Kind.Quote(c.Name) + " " + c.Declared
-			if c.Collation != "" {
-				columns[i] += " COLLATE " + c.Collation
-			}
-		}
-		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + strings.Join(columns, "") + ")"}
+		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + s.spelled() + ")"}
 	case sqldb.MySQL:
 		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
 		if t.TiDB { // which makes no table of a query
@@ -155,12 +127,14 @@ func (s *stage) create(ctx context.Context) error {
 		text = []string{
 			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
 				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"''::text AS merge_row, 0::bigint AS merge_exempt, " + strings.Join(columns, ", ") +
-				" FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
+				"''::text AS merge_row, ''::text AS merge_new, 0::bigint AS merge_exempt, " +
+				strings.Join(columns, ", ") + " FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
 			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
 				"ALTER merge_exempt SET DEFAULT 0",
 		}
 	}
+	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
+		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
 	for _, statement := range text {
 		if err := t.Exec(ctx, statement); err != nil {
 			return err
@@ -173,7 +147,7 @@ func (s *stage) create(ctx context.Context) error {
 func (s *stage) spelled() string {
 	var b strings.Builder
 	for _, c := range s.columns {
-		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + c.Spelled)
+		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared))
 		if c.Collation != "" {
 			b.WriteString(" COLLATE " + c.Collation)
 		}
@@ -182,13 +156,7 @@ func (s *stage) spelled() string {
 }
 
 func (s *stage) drop(ctx context.Context) error {
-	t := s.ws.target
-	for _, name := range []string{s.name, s.found} {
-		if err := t.Exec(ctx, "DROP "+temporaryWord(t.Kind)+"TABLE IF EXISTS "+name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(dropTemporary(ctx, s.ws.target, s.name), dropTemporary(ctx, s.ws.target, s.found))
 }
 
 // load adds the rows of one server, as they would be written: with redirected references and new
@@ -199,20 +167,19 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 	for _, ref := range s.job.refs {
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
-	src = src.part(s.ws, needed)
+	src = s.ws.newSource(s.job, src.server, src.table, needed...).prepared(s.ws)
 	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
-	apply := &applier{s.decisions}
 	positions := src.positions(names)
 	return input.all(ctx, func(read chunk) error {
 		rows := read.rows
-		if err := apply.copyNames(ctx, src, rows); err != nil {
+		if err := s.decisions.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
-		if err := apply.references(ctx, src, rows); err != nil {
+		if err := s.decisions.references(ctx, src, rows); err != nil {
 			return err
 		}
 		batch := make([][]any, len(rows))
-		long := map[int64]string{} // the short forms of long keys, by the number of the row
+		long := map[int64]string{} // by the number of the row, short forms of long keys, which few tables have
 		for i, r := range rows {
 			s.rows++
 			key := sqldb.KeyText(r.key)
@@ -222,7 +189,11 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			values := make([]any, 0, stageLoaded+len(s.columns))
 			values = append(values, s.rows, int64(src.server), key)
 			if s.job.exempts() {
-				values = append(values, exempt(r.holds(src.competes)))
+				exempt := int64(1)
+				if r.holds(src.competes) {
+					exempt = 0
+				}
+				values = append(values, exempt)
 			}
 			for _, index := range positions {
 				if index < 0 {
@@ -234,35 +205,19 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			batch[i] = values
 		}
 		if err := out.Write(ctx, batch); err != nil {
-			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner().Name,
+			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner.Name,
 				s.job.name, err)
 		}
-		if err := s.shorten(ctx, long); err != nil {
-			return err
+		for n, short := range long {
+			q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
+				Add(" WHERE merge_n = ").Bind(n)
+			if _, err := s.ws.target.Run(ctx, q); err != nil {
+				return err
+			}
 		}
 		tick(int(read.read))
 		return nil
 	})
-}
-
-// exempt is 1 for a row that keeps its name, and 0 for one that competes for it.
-func exempt(competes bool) int64 {
-	if competes {
-		return 0
-	}
-	return 1
-}
-
-// shorten notes the short forms of long keys, which only a table with long texts for keys has.
-func (s *stage) shorten(ctx context.Context, keys map[int64]string) error {
-	for n, short := range keys {
-		q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
-			Add(" WHERE merge_n = ").Bind(n)
-		if _, err := s.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // group finds the rows that are equal in a key, from a rank on. Within a group, rows are in the order of
@@ -290,7 +245,17 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
 		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
 		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
-	return s.find(ctx, q)
+	if s.filled {
+		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
+			return 0, err
+		}
+	}
+	n, err := t.Run(ctx, q)
+	s.filled = n > 0
+	if err == nil && n > 0 {
+		err = analyze(ctx, t, s.found)
+	}
+	return n, err
 }
 
 // some reports whether some rows are equal in a key.
@@ -307,22 +272,6 @@ func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	return n > 0, err
 }
 
-// find runs the statement that fills the list of rows that were found. It returns their number.
-func (s *stage) find(ctx context.Context, q *sqldb.Statement) (int64, error) {
-	t := s.ws.target
-	if s.filled {
-		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
-			return 0, err
-		}
-	}
-	n, err := t.Run(ctx, q)
-	s.filled = n > 0
-	if err == nil && n > 0 {
-		err = s.analyze(ctx, s.found)
-	}
-	return n, err
-}
-
 // stagedRow is a row of a group.
 type stagedRow struct {
 	n, rank int64
@@ -337,7 +286,6 @@ type stagedRow struct {
 // on the next page.
 func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
 	t := s.ws.target
-	raw := t.Kind == sqldb.SQLite
 	list := make([]string, len(s.columns))
 	for i, c := range s.columns {
 		list[i] = ", " + c.ReadExpression(t.Kind)
@@ -351,39 +299,31 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 		var page []stagedRow
 		bytes := 0
 		err := t.EachSteady(ctx, q, func(values []any) error {
-			var numbers [5]int64
-			for i := range numbers {
-				n, err := strconv.ParseInt(sqldb.Text(values[i]), 10, 64)
-				if err != nil {
-					return err
-				}
-				numbers[i] = n
+			read, err := numbers(values[:5]...)
+			if err != nil {
+				return err
 			}
-			g := stagedRow{n: numbers[1], rank: numbers[2], server: int(numbers[3]), tries: numbers[4],
+			g := stagedRow{n: read[1], rank: read[2], server: int(read[3]), tries: read[4],
 				key: sqldb.Text(values[5]), values: values[7:]}
 			if values[6] != nil {
 				g.old = sqldb.Text(values[6])
 			}
 			for i, c := range s.columns {
-				var err error
-				if raw {
-					continue
+				if t.Kind == sqldb.SQLite {
+					break // its values are of any type
 				}
 				if g.values[i], err = sqldb.Native(g.values[i], c); err != nil {
 					return err
 				}
 			}
 			page = append(page, g)
-			last = numbers[0]
+			last = read[0]
 			if bytes += sqldb.SizeOf(values); bytes > maxChunkBytes {
 				return errEnough
 			}
 			return nil
 		})
-		if errors.Is(err, errEnough) {
-			err = nil
-		}
-		if err != nil || len(page) == 0 {
+		if err = notEnough(err); err != nil || len(page) == 0 {
 			return err
 		}
 		if err := fn(page); err != nil {
@@ -399,31 +339,24 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 		s.found, " AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
 		strconv.Itoa(max(limit, 0)))
 	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
-		var n int64
-		keeper := stagedRow{key: sqldb.Text(values[2])}
-		_, err := fmt.Sscan(sqldb.Text(values[0])+" "+sqldb.Text(values[1]), &n, &keeper.server)
-		all[n] = keeper
+		read, err := numbers(values[:2]...)
+		if err == nil {
+			all[read[0]] = stagedRow{server: int(read[1]), key: sqldb.Text(values[2])}
+		}
 		return err
 	})
-}
-
-// forget deletes the rows that were found from the stage.
-func (s *stage) forget(ctx context.Context) error {
-	return s.ws.target.Exec(ctx,
-		"DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+")")
 }
 
 // remove deletes rows from the stage.
 func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 	for batch := range slices.Chunk(rows, 500) {
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (")
+		members := make([]any, len(batch))
 		for i, r := range batch {
-			if i > 0 {
-				q.Add(", ")
-			}
-			q.Bind(r.n)
+			members[i] = r.n
 		}
-		if _, err := s.ws.target.Run(ctx, q.Add(")")); err != nil {
+		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (").
+			BindAll(members...).Add(")")
+		if _, err := s.ws.target.Run(ctx, q); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func (j *tableJob) present() []*sourceTable {
 type sourceTable struct {
 	job    *tableJob
 	server int // position in the plan
-	own    *server
+	owner  *server
 	table  *sqldb.Table
 	pairs  []pair
 	key    []int // the positions in pairs of the primary key
@@ -47,8 +47,10 @@ type sourceTable struct {
 	flags []sourceFlag
 }
 
-// owner returns the server that has the table.
-func (src *sourceTable) owner() *server { return src.own }
+// share is what decisions and the journal call the table of this server, and of those of another table.
+func (src *sourceTable) share() tableServer { return src.of(src.job.name) }
+
+func (src *sourceTable) of(table string) tableServer { return tableServer{table, src.owner.Number} }
 
 // server is a source of the plan and its database.
 type server struct {
@@ -118,6 +120,9 @@ func (j *tableJob) computed(k sqldb.UniqueKey) bool {
 	})
 }
 
+// keyed reports whether the policy needs a primary key.
+func (j *tableJob) keyed() bool { return j.plan.Policy == Rename || j.plan.Policy.collapses() }
+
 // refers reports whether a column is part of a known reference.
 func (j *tableJob) refers(column string) bool {
 	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
@@ -180,9 +185,6 @@ func (j *tableJob) renameLimit() int {
 	return limit
 }
 
-// has reports whether the source has a column.
-func (src *sourceTable) has(name string) bool { return src.index(name) >= 0 }
-
 // index returns the position of a column in the rows of the source, or -1.
 func (src *sourceTable) index(name string) int {
 	return slices.IndexFunc(src.pairs, func(p pair) bool { return p.target.Name == name })
@@ -198,11 +200,7 @@ func (src *sourceTable) positions(names []string) []int {
 }
 
 func (src *sourceTable) names() []string {
-	names := make([]string, len(src.pairs))
-	for i, p := range src.pairs {
-		names[i] = p.target.Name
-	}
-	return names
+	return sqldb.ColumnNames(src.columns())
 }
 
 // columns returns the columns of the target that the source has.
@@ -229,7 +227,7 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 // numbered reports whether whole numbers say where a chunk ends.
 func (src *sourceTable) numbered() bool {
 	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
-		return !o.Whole(src.owner().db.Kind)
+		return !o.Whole(src.owner.db.Kind)
 	})
 }
 
@@ -267,11 +265,16 @@ func (src *sourceTable) nameBeside(r row, name string) (err error) {
 	}
 	for _, f := range src.flags {
 		if r.values[f.index], err = src.value(r.extra[f.extra], src.pairs[f.index]); err != nil {
-			return fmt.Errorf("%w: %s: table %s, row %s: set: %w", ErrRow, src.owner().Name,
-				src.job.name, sqldb.KeyText(r.key), err)
+			return src.refused(r.key, fmt.Errorf("set: %w", err))
 		}
 	}
 	return nil
+}
+
+// refused is the error that a row cannot be written as it is.
+func (src *sourceTable) refused(key []any, err error) error {
+	return fmt.Errorf("%w: %s: table %s, row %s: %w", ErrRow, src.owner.Name, src.job.name,
+		sqldb.KeyText(key), err)
 }
 
 // place is a column of a table.
@@ -414,8 +417,11 @@ func (l sourceLink) parts(r row) []any {
 	return values
 }
 
-// keys returns the keys inside a JSON document, a list or numbers.
+// keys returns the keys in what [sourceLink.parts] has returned.
 func (l sourceLink) keys(values []any) ([]any, error) {
+	if !l.inside() || values == nil {
+		return values, nil
+	}
 	var all []any
 	_, err := l.replace(values, func(v any) (any, error) {
 		all = append(all, v)
@@ -476,26 +482,30 @@ func disputants(a, b link) string {
 // nameWords are columns whose values are names, which one of two rows can give up.
 const nameWords = `(?i)^(name|nick|nickname|nick_name|role_name|guild_name|title|tag|display_name)$`
 
+// isName reports whether a column is called like one for names.
+func isName(column string) bool { return regexp.MustCompile(nameWords).MatchString(column) }
+
+// columnsIn returns the columns on which a unique key depends.
+func columnsIn(t *sqldb.Table, k sqldb.UniqueKey) []*sqldb.Column {
+	return slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool { return !k.Covers(c.Name) })
+}
+
 // onlyText returns the text column by which rows of different servers may be equal. It is "" unless all
 // columns of the key are texts.
-func onlyText(t *sqldb.Table, k sqldb.UniqueKey) string {
-	found := ""
-	for _, c := range t.Columns {
-		if !k.Covers(c.Name) {
-			continue
-		}
+func onlyText(t *sqldb.Table, k sqldb.UniqueKey) (found string) {
+	for _, c := range columnsIn(t, k) {
 		if c.Family != sqldb.FamilyText {
 			return ""
 		}
-		if found == "" || regexp.MustCompile(nameWords).MatchString(c.Name) {
+		if found == "" || isName(c.Name) {
 			found = c.Name
 		}
 	}
 	return found
 }
 
-// calledKey returns what reports call a unique key: its columns, since databases
-// make up names of indexes. An expression has none.
+// calledKey returns what reports call a unique key: its columns, since databases make up names of indexes. An
+// expression has none.
 func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
 	if k.Name == sqldb.PrimaryName || !k.Simple() {
 		return k.Name
@@ -505,16 +515,10 @@ func calledKey(t *sqldb.Table, k sqldb.UniqueKey) string {
 
 // covered returns the names of the columns of a unique key, in brackets.
 func covered(t *sqldb.Table, k sqldb.UniqueKey) string {
-	var names []string
-	for _, c := range t.Columns {
-		if k.Covers(c.Name) {
-			names = append(names, c.Name)
-		}
+	if names := sqldb.ColumnNames(columnsIn(t, k)); len(names) > 0 {
+		return "(" + strings.Join(names, ", ") + ")"
 	}
-	if len(names) == 0 {
-		return k.Name
-	}
-	return "(" + strings.Join(names, ", ") + ")"
+	return k.Name
 }
 
 // derive computes a column from a name.

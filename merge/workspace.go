@@ -1,11 +1,14 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +31,7 @@ type options struct {
 	maxConflicts int // how many conflicts a report lists for each table
 	portable     bool
 	lock         *Lock              // what was found before; nil if nothing is known
-	atFailpoint  func(point string) // set by tests only
+	failpoint    func(point string) // where tests interrupt a run or end the process
 	// distort is set by tests only: it changes rows on their way to the target.
 	distort func(table string, columns []string, rows [][]any) [][]any
 }
@@ -88,20 +91,21 @@ type Hooks struct {
 // merge works on it.
 type workspace struct {
 	options
-	given        *Plan // as people wrote it
-	plan         *Plan // the same with all references at their tables
-	layout       decoder
-	minGenerated int64 // see leastGenerated
-	servers      []*server
-	target       *sqldb.DB
-	jobs         map[string]*tableJob
-	order        []*tableJob // parents before children
-	circles      []circle
-	problems     []Problem  // problems found when plan and databases were related
-	elsewhere    *elsewhere // parents that the own server of a row does not have
-	stages       int        // how many there were
-	survey       *Lock      // what the servers have in their columns; nil if nobody has looked yet
-	opening      sync.Mutex // held while the opener of the caller works
+	given     *Plan // as people wrote it
+	plan      *Plan // the same with all references at their tables
+	layout    decoder
+	servers   []*server
+	target    *sqldb.DB
+	jobs      map[string]*tableJob
+	order     []*tableJob // parents before children
+	circles   []circle
+	problems  []Problem   // problems found when plan and databases were related
+	elsewhere *elsewhere  // parents that the own server of a row does not have
+	offsets   *keyOffsets // what is added to keys
+	journal   *journal
+	stages    int        // how many there were
+	survey    *Lock      // what the servers have in their columns; nil if nobody has looked yet
+	opening   sync.Mutex // held while the opener of the caller works
 }
 
 // atOnce calls fn for each of the first n numbers at the same time, and waits for all. It returns the error
@@ -113,12 +117,18 @@ func atOnce(n int, fn func(i int) error) error {
 		all.Go(func() { faults[i] = fn(i) })
 	}
 	all.Wait()
-	for _, err := range faults {
-		if err != nil {
-			return err
+	return cmp.Or(faults...)
+}
+
+// sorted returns the entries of a map in the order of their keys.
+func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // resolveDSN returns the DSN that the plan names, which may be in an environment variable.
@@ -195,21 +205,24 @@ func (ws *workspace) newProgress(phase string, total int64) *progress {
 		began: time.Now()}
 }
 
-// failpoint is where tests interrupt a run or end the process.
-func (ws *workspace) failpoint(point string) {
-	if ws.atFailpoint != nil {
-		ws.atFailpoint(point)
+// sources returns every source table and where it goes, parents first.
+func (ws *workspace) sources() iter.Seq2[*tableJob, *sourceTable] {
+	return func(yield func(*tableJob, *sourceTable) bool) {
+		for _, j := range ws.order {
+			for _, src := range j.present() {
+				if !yield(j, src) {
+					return
+				}
+			}
+		}
 	}
 }
 
 // eachSource calls fn for every source table, parents first.
 func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
-	for _, j := range ws.order {
-		for _, src := range j.present() {
-			s := src.owner()
-			if err := fn(j, src, s); err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, j.name, err)
-			}
+	for j, src := range ws.sources() {
+		if err := fn(j, src, src.owner); err != nil {
+			return fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, err)
 		}
 	}
 	return nil
@@ -277,12 +290,8 @@ type circle struct {
 // the same row for every server and for the target. Others are judged by the rows of their own server.
 type elsewhere struct {
 	ws *workspace
-	// found are the values that lead to no row of their own server, but to one of another.
-	found map[leading][]string
-	// lost are the values that lead to no row of a table that the plan skips, so that the target must have it.
-	lost map[leading][]string
-	// none holds the references that have no such values on a server, so that no row of it is an orphan.
-	none map[leading]bool
+	// known are the values of each reference that lead to no row of their own server.
+	known map[leading]verdict
 }
 
 // leading is a reference of a table on a server.
