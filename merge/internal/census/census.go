@@ -66,7 +66,10 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
-			byChance := func(m match) bool { return -m.chance() < 3 }
+			// A cluster of servers counts the keys of all tables in the same steps.
+			byChance := func(m match) bool {
+				return -m.chance() < 3 || m.named == 0 || m.fills() && !m.follows()
+			}
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
 		for _, m := range matches[key] {

@@ -459,7 +459,7 @@ func (c *Census) overlaps(key Column, server int, s span) bool {
 // where it is greater.
 func (c *Census) against(key Column, server int, s span, values, hits, near int64) against {
 	k := c.spans[key][server]
-	a := against{server: c.servers[server].Name, values: values, hits: hits}
+	a := against{server: c.servers[server].Name, values: values, hits: hits, near: near}
 	if k.distinct == 0 {
 		return a
 	}
@@ -520,6 +520,7 @@ type against struct {
 	within       int64   // those in the range of the keys
 	density      float64 // of the keys in their range
 	wide         float64 // density of the keys in the range of the values
+	near         int64   // how many keys there are
 	chance       float64
 	greatest     float64 // key
 	reach        float64 // the greatest value as a part of the greatest key
@@ -585,6 +586,11 @@ func (m match) follows() bool {
 		differ = differ || math.Abs(a.greatest-m.servers[0].greatest) > 0.1*a.greatest
 	}
 	return differ
+}
+
+// fills reports whether the values are most keys of their range on each server, as where both are counted.
+func (m match) fills() bool {
+	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
 }
 
 // possible reports whether somebody has to say what the column is. Rows that refer to what was deleted are no
