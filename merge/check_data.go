@@ -134,8 +134,7 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 			" AS s JOIN ", sel.table(n.parent), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref.Name),
 			" WHERE ", copied, " <> '' LIMIT ", sampled)
 		err := s.db.Each(ctx, q, func(values []any) error {
-			text, of := strings.TrimSpace(sqldb.Text(values[0])), strings.TrimSpace(sqldb.Text(values[1]))
-			if all++; strings.EqualFold(text, of) {
+			if all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
 				hits++
 			}
 			return nil

@@ -257,7 +257,8 @@ func (a *applier) setValues(ctx context.Context, src *sourceTable, share tableSe
 	})
 }
 
-// copyNames gives the new names of rows to the columns that repeat them.
+// copyNames gives the new names of rows to the columns that repeat them. A copy that has another text, such as
+// none, is no copy and stays; a foreign key to the name is the name in whatever way the database compares it.
 func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
 		share := tableServer{n.parent, src.owner().Number}
@@ -281,17 +282,29 @@ func (a *applier) copyNames(ctx context.Context, src *sourceTable, rows []row) e
 				asked = append(asked, keys[i])
 			}
 		}
-		names, err := a.newNames(ctx, share, asked)
+		foreign := slices.Contains(n.ref.Target, a.ws.jobs[n.parent].plan.Rename.Column)
+		names := map[string][]string{} // the old and the new one, by key
+		err := a.lookup(ctx, tableRenames, []string{"old_name", "new_name"}, share, asked,
+			func(key string, v []string) error {
+				names[key] = v
+				return nil
+			})
 		if err != nil {
 			return err
 		}
 		for i, r := range rows {
-			if name, ok := names[keys[i]]; ok && keys[i] != "" {
-				r.values[n.index] = name
+			name, ok := names[keys[i]]
+			if ok && keys[i] != "" && (foreign || sameName(sqldb.Text(r.values[n.index]), name[0])) {
+				r.values[n.index] = name[1]
 			}
 		}
 	}
 	return nil
+}
+
+// sameName reports whether a text repeats a name.
+func sameName(text, name string) bool {
+	return strings.EqualFold(strings.TrimSpace(text), strings.TrimSpace(name))
 }
 
 // touches reports whether rows of a source table may change on their way.

@@ -142,6 +142,30 @@ func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
 	})
 }
 
+// Beside a key stands nothing, or the name of who had the thing before: these texts are no copies.
+func TestATextThatIsNotTheNameStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE chars (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE sales (COUNTED, holder BIGINT NOT NULL, seller VARCHAR(20) NOT NULL)"}
+		server := append(many(1, 20, func(n int) string {
+			return fmt.Sprintf("INSERT INTO chars (id, name) VALUES (%d, 'Hero%d')", n, n)
+		}), "INSERT INTO sales (holder, seller) SELECT id, name FROM chars WHERE id > 3",
+			"INSERT INTO sales (holder, seller) VALUES (1, ''), (2, 'Nobody'), (3, 'hERO3 ')")
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"chars": {Policy: merge.Rename, Renumber: merge.Apart, Rename: &merge.RenamePlan{Column: "name",
+				Copies: []merge.NameCopy{{Table: "sales", Column: "seller", Ref: "holder"}}}},
+			"sales": {Policy: merge.Copy, Renumber: merge.Apart}}, server, server)
+		plan.Identities = map[string]*merge.Identity{"chars": {Key: "id", In: []string{"sales.holder"}}}
+		run(t, open(t, plan))
+		for text, want := range map[string]int64{"seller = ''": 2, "seller = 'Nobody'": 2, "seller LIKE '%.s2'": 18} {
+			if n := into.number(t, "SELECT COUNT(*) FROM sales WHERE "+text); n != want {
+				t.Errorf("%d rows with %s, want %d", n, text, want)
+			}
+		}
+	})
+}
+
 // Each path of a document leads to rows of its own, and so do arrays of PostgreSQL. 0 in them means none.
 func TestADraftAsksAboutEveryPathAndArray(t *testing.T) {
 	t.Parallel()
