@@ -246,13 +246,16 @@ func (v *verifier) watch(all *verify.Plan) {
 		columns := v.ws.lock.Tables[table].Columns
 		for _, name := range slices.Sorted(maps.Keys(columns)) {
 			own := v.ws.jobs[table]
-			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name ||
-				own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
+			if own == nil || own.refers(name) || own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
+				continue
+			}
+			// The target may have lost a key, which the catalog says.
+			if key := own.key(); own.plan.Renumber != "" && key != nil && key.Name == name {
 				continue
 			}
 			rest := verify.Watched{Table: table, Column: name} // of whose keys most are a chance
 			for _, j := range v.ws.order {
-				if j.plan.Renumber == "" {
+				if j.plan.Renumber == "" || j.key() == nil {
 					continue
 				}
 				key := LockedKey{Table: j.name, Column: j.key().Name}
