@@ -319,8 +319,9 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		}
 		switch {
 		case problem.Message != "":
-			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of " +
-				"its own"
+			problem.Remedy = fmt.Sprintf("let when: apply to these rows too, or declare what they refer to by a "+
+				"reference of its own; if they refer to nothing that is merged, list %q under plain: of the plan",
+				j.name+"."+name)
 			c.report.problem(problem)
 		case len(perhaps) > 0:
 			problem.Count = found[0].Values // of all these rows

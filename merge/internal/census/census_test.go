@@ -347,6 +347,52 @@ func TestALongTableHidesNoReference(t *testing.T) {
 	})
 }
 
+// The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
+// That those which are worn belong to heroes is no condition, since other things do as well.
+func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, last int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, owner INTEGER, place INTEGER, worn INTEGER, day INTEGER)"}
+			var heroes []int
+			for n := 1; n <= last; n++ {
+				if pick(seed+n, 12) == 0 {
+					heroes = append(heroes, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
+				}
+			}
+			for n := range 3 * len(heroes) {
+				owner, place, worn := heroes[n%len(heroes)], n%12, 0
+				switch {
+				case place == 3 || place == 7:
+					owner = 1 + pick(seed+n, last) // an account
+				case n%12 == 0:
+					worn = 1
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO things VALUES (%d, %d, %d, %d, %d)", last+n, owner,
+					place, worn, 1+pick(n, 365)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 3000), server(9000, 2200))
+		if found["things.owner"] != "perhaps heroes.id" {
+			t.Errorf("owner: %q", found["things.owner"])
+		}
+		d := opened(t, target, "s3", server(1, 3000))
+		key := []census.Column{{Table: "heroes", Name: "id"}}
+		for _, c := range []struct {
+			column, when string
+			proved       bool
+		}{{"owner", "worn = 1", true}, {"owner", "place NOT IN (3, 7)", false}, {"day", "worn = 1", false}} {
+			beside, err := census.Outside(t.Context(), d, census.Column{Table: "things", Name: c.column}, key, c.when)
+			if err != nil || len(beside) != 1 || (beside[0].Proof != "") != c.proved {
+				t.Errorf("%s beside %s: %+v, %v", c.column, c.when, beside, err)
+			}
+		}
+	})
+}
+
 func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {

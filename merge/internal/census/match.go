@@ -604,8 +604,8 @@ func (m match) possible() bool {
 		return m.ends || m.begins || m.score() >= 3
 	case m.named == 3: // some of the rows that it refers to were deleted
 		return hits*2 >= values
-	case m.follows():
-		return hits*4 >= values*3 && max(m.excess(), m.beyond()) >= 6
+	case m.follows() && hits*4 >= values*3:
+		return max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
 		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 || values < 5*minValues && hits*2 >= values
 	}
