@@ -62,6 +62,7 @@ func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	c.schema.hidden()
 	c.schema.columns()
 	c.schema.circles()
+	c.schema.ambiguous()
 	for _, look := range []func(context.Context) error{c.schema.closed, c.schema.repeated} {
 		if err := look(ctx); err != nil {
 			return nil, fmt.Errorf("check: %w", err)

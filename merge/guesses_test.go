@@ -274,3 +274,28 @@ func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
 		}
 	})
 }
+
+// A reference to what no unique key keeps apart may lead to rows of two servers, and nobody can say to which.
+func TestCheckWarnsOfReferencesToKeysThatMayMeet(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(9))",
+			"CREATE TABLE chairs (hero BIGINT NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (hero, object))",
+			"CREATE TABLE waits (COUNTED, chair INTEGER NOT NULL, owner BIGINT NOT NULL)"}
+		server := []string{"INSERT INTO heroes (id, name) VALUES (7, 'a'), (8, 'b')", "INSERT INTO chairs VALUES (7, 21), (8, 22)",
+			"INSERT INTO waits (chair, owner) VALUES (21, 7), (22, 8)"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "chairs": {Policy: merge.Copy},
+			"waits": {Policy: merge.Copy, Renumber: merge.Apart, References: []merge.Reference{
+				{Columns: []string{"chair"}, Target: []string{"object"}, Table: "chairs"}}},
+		}, server, server)
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"chairs.hero", "waits.owner"}}}
+		report, _ := problems(t, open(t, plan))
+		warned := slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool {
+			return p.Code == merge.CodeUncheckable && p.Table == "waits" && p.Column == "chair"
+		})
+		if !warned || len(report.Warnings) > 1 && strings.Contains(fmt.Sprint(report.Warnings), "owner") {
+			t.Errorf("problems %v, warnings %v", report.Problems, report.Warnings)
+		}
+	})
+}
