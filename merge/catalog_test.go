@@ -159,3 +159,29 @@ func TestWhatTheTargetLosesBesidesRowsIsNamed(t *testing.T) {
 		verified(t, m)
 	})
 }
+
+func TestAKeyThatTheTargetHasLostIsNamed(t *testing.T) {
+	t.Parallel()
+	lose := map[string]string{"mysql": "ALTER TABLE pets MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY",
+		"postgres": "ALTER TABLE pets DROP CONSTRAINT pets_pkey"}
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		if lose[target.Dialect] == "" {
+			t.Skip("SQLite cannot drop a primary key")
+		}
+		_, into, plan := small(t, target, []string{"CREATE TABLE pets (COUNTED, name VARCHAR(9))"},
+			map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Apart}},
+			[]string{"INSERT INTO pets (name) VALUES ('a')"}, []string{"INSERT INTO pets (name) VALUES ('b')"})
+		checked, err := open(t, plan).Check(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, open(t, plan, merge.WithLock(checked.Lock)))
+		into.exec(t, lose[target.Dialect])
+		report, err := open(t, plan, merge.WithLock(checked.Lock)).Verify(t.Context())
+		if err != nil || !slices.ContainsFunc(report.Failed, func(c merge.Comparison) bool {
+			return c.What == "catalog" && strings.Contains(fmt.Sprint(c), "pets")
+		}) {
+			t.Errorf("verify: %v, %+v", err, report)
+		}
+	})
+}

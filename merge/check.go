@@ -69,6 +69,7 @@ func (c *checker) look(ctx context.Context) error {
 	c.schema.fires()
 	c.schema.columns()
 	c.schema.circles()
+	c.schema.ambiguous()
 	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx)); err != nil {
 		return err
 	}

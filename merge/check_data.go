@@ -128,8 +128,7 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 			" AS s JOIN ", sel.table(n.parent), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref.Name),
 			" WHERE ", copied, " <> '' LIMIT ", sampled)
 		err := s.db.Each(ctx, q, func(values []any) error {
-			text, of := strings.TrimSpace(sqldb.Text(values[0])), strings.TrimSpace(sqldb.Text(values[1]))
-			if all++; strings.EqualFold(text, of) {
+			if all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
 				hits++
 			}
 			return nil
@@ -297,8 +296,9 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		}
 		switch {
 		case problem.Message != "":
-			problem.Remedy = "let when: apply to these rows too, or declare what they refer to by a reference of " +
-				"its own"
+			problem.Remedy = fmt.Sprintf("let when: apply to these rows too, or declare what they refer to by a "+
+				"reference of its own; if they refer to nothing that is merged, list %q under plain: of the plan",
+				j.name+"."+name)
 			c.report.problem(problem)
 		case len(perhaps) > 0:
 			problem.Count = found[0].Values // of all these rows

@@ -281,7 +281,7 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 		p.Message = "rows would become one by a column that the databases count, so it says nothing about what " +
 			"is equal"
 		p.Remedy = "name under key: of the table other columns, which mean the same on all servers; or choose " +
-			"copy"
+			"copy; or skip, and let the migrations of the game fill the table of the target"
 	}
 	c.report.problemIf(p.Message != "", p)
 	refuse := func(column, target string) {
@@ -422,6 +422,28 @@ func (c *schemaCheck) circles() {
 			p.Message += "; verify looks at foreign keys when all rows are there"
 		}
 		c.report.warn(p)
+	}
+}
+
+// ambiguous warns of references to columns that no unique key keeps apart, as MySQL and plans allow them. Rows of
+// two servers may be equal there, and what leads to one of them leads to both.
+func (c *schemaCheck) ambiguous() {
+	for _, j := range c.ws.order {
+		for _, ref := range j.refs {
+			parent := c.ws.jobs[ref.Parent]
+			if parent == nil || len(parent.present()) < 2 || slices.ContainsFunc(ref.Target, func(name string) bool {
+				return !c.ws.elsewhere.stays(parent, name)
+			}) || slices.ContainsFunc(parent.target.Keys(), func(k sqldb.UniqueKey) bool {
+				return k.Simple() && sameNames(k.Columns(), ref.Target)
+			}) {
+				continue
+			}
+			columns := strings.Join(ref.Columns, ", ")
+			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: columns,
+				Message: "it leads to " + ref.Parent + " by (" + strings.Join(ref.Target, ", ") + "), which no unique " +
+					"key keeps apart, so it may lead to rows of several servers",
+				Remedy: "give the columns of both tables other values on each server by set:, or make the key unique"})
+		}
 	}
 }
 

@@ -235,7 +235,8 @@ func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableSe
 	return err
 }
 
-// copyNames gives the new names of rows to the columns that repeat them.
+// copyNames gives the new names of rows to the columns that repeat them. A copy that has another text, such as
+// none, is no copy and stays; a foreign key to the name is the name in whatever way the database compares it.
 func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
 		share := src.of(n.parent)
@@ -257,17 +258,25 @@ func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row)
 				keys[i] = sqldb.RowKey(key)
 			}
 		}
-		names, err := d.lookup(ctx, tableRenames, share, keys, "new_name")
+		foreign := slices.Contains(n.ref.Target, d.ws.jobs[n.parent].plan.Rename.Column)
+		names, err := d.lookup(ctx, tableRenames, share, keys, "old_name", "new_name")
 		if err != nil {
 			return err
 		}
 		for i, r := range rows {
 			for _, name := range names[keys[i]] {
-				r.values[n.index] = name[0]
+				if foreign || sameName(sqldb.Text(r.values[n.index]), name[0]) {
+					r.values[n.index] = name[1]
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// sameName reports whether a text repeats a name.
+func sameName(text, name string) bool {
+	return strings.EqualFold(strings.TrimSpace(text), strings.TrimSpace(name))
 }
 
 // touches reports whether rows of a source table may change on their way.

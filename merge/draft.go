@@ -319,44 +319,61 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	return nil, nil
 }
 
-// common reports whether most rows of a table have the same counted key and the same name on two servers, as
-// the towns of a map have. Then nobody but a person can decide.
+// common reports whether most rows of a table are the same on two servers, or have the same counted key and the
+// same name, as the towns of a map have. Then nobody but a person can decide.
 func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (bool, error) {
 	if p.Renumber == "" {
 		return false, nil
 	}
 	key := identityOf(t).Name
+	var whole []string
+	var sets [][]string
 	for _, c := range t.Writable() {
-		if c.Family != sqldb.FamilyText || c.Name == key || !isName(c.Name) {
+		if c.Name == key {
 			continue
 		}
-		seen, equal, all := map[string]bool{}, 0, 0
+		if whole = append(whole, c.Name); c.Family == sqldb.FamilyText && isName(c.Name) {
+			sets = append(sets, []string{c.Name})
+		}
+	}
+	// Rows that lead to others may be alike because those have the same keys.
+	leads := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
+	if len(t.References) == 0 && !slices.ContainsFunc(d.found, leads) {
+		sets = append(sets, whole)
+	}
+	for _, names := range sets {
+		seen, equal, all, few := map[string]bool{}, 0, 0, 1
+		if len(names) == len(whole) {
+			few = 5
+		}
 		for _, s := range d.ws.servers[:2] {
 			own := s.db.Tables[t.Name]
-			if own == nil || own.Column(key) == nil || own.Column(c.Name) == nil {
+			lacks := func(name string) bool { return own.Column(name) == nil }
+			if len(names) == 0 || own == nil || slices.ContainsFunc(append([]string{key}, names...), lacks) {
 				continue
 			}
 			k := s.db.Kind
-			rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT ", k.QuoteAll([]string{key, c.Name}),
-				" FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
+			rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT ", k.QuoteAll(append([]string{key},
+				names...)), " FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
 			if err != nil {
 				return false, err
 			}
 			different := map[string]bool{}
 			all = len(rows)
 			for _, row := range rows {
-				pair := sqldb.KeyText([]any{row[0], row[1]})
-				if different[row[1]] = true; seen[pair] {
+				text := fmt.Sprintf("%q", row)
+				if different[fmt.Sprintf("%q", row[1:])] = true; seen[text] {
 					equal++
 				}
-				seen[pair] = true
+				seen[text] = true
 			}
 			if 2*len(different) < all {
 				equal = -all // a few words, and no names
 			}
 		}
-		if equal > 1 && 2*equal >= all {
-			p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+c.Name
+		if equal > few && 2*equal >= all {
+			p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+
+				strings.Join(names, ", ")
 			return true, nil
 		}
 	}

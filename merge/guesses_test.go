@@ -12,7 +12,7 @@ import (
 )
 
 // A game in which the first guess is wrong. Heroes and pets were deleted, others have their names from heroes,
-// and each world has the same castles and forts.
+// and each world has the same castles and drops.
 var guessed = []string{
 	"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
 	"CREATE TABLE members (guild INTEGER NOT NULL, hero INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (guild, hero))",
@@ -23,6 +23,7 @@ var guessed = []string{
 	"CREATE TABLE castles (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
 	"CREATE TABLE forts (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
 	"CREATE TABLE towns (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+	"CREATE TABLE drops (COUNTED, monster INTEGER NOT NULL, item INTEGER NOT NULL)",
 	"CREATE TABLE homes (COUNTED, name VARCHAR(20) NOT NULL, owner INTEGER)",
 	"CREATE TABLE wars (COUNTED, loser VARCHAR(20) NOT NULL)",
 }
@@ -63,6 +64,7 @@ func guessedRows(server int) (statements []string) {
 	for n := range 9 {
 		add("forts (id, tax)", "%d, %d", n+1, server)
 		add("towns (name)", "'Town of %c'", 'A'+n)
+		add("drops (monster, item)", "%d, %d", 100100+n/3, 4000000+n)
 		add("homes (name, owner)", "'Home of %c', %d", 'A'+n, server)
 	}
 	for table, all := range rows {
@@ -101,7 +103,7 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 				t.Errorf("%s: policy %s, undecided %+v", table, p.Policy, got)
 			}
 		}
-		worlds := []string{"towns", "homes"}
+		worlds := []string{"towns", "homes", "drops"}
 		if target.Dialect != "sqlite" { // which counts every such key
 			worlds = append(worlds, "castles", "forts")
 		}
@@ -138,6 +140,30 @@ func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
 		run(t, open(t, plan))
 		if n := into.number(t, "SELECT COUNT(*) FROM mail JOIN chars ON chars.id = from_id AND name = from_name"); n != 80 {
 			t.Errorf("%d of 80 mails have the name of their sender", n)
+		}
+	})
+}
+
+// Beside a key stands nothing, or the name of who had the thing before: these texts are no copies.
+func TestATextThatIsNotTheNameStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE chars (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE sales (COUNTED, holder BIGINT NOT NULL, seller VARCHAR(20) NOT NULL)"}
+		server := append(many(1, 20, func(n int) string {
+			return fmt.Sprintf("INSERT INTO chars (id, name) VALUES (%d, 'Hero%d')", n, n)
+		}), "INSERT INTO sales (holder, seller) SELECT id, name FROM chars WHERE id > 3",
+			"INSERT INTO sales (holder, seller) VALUES (1, ''), (2, 'Nobody'), (3, 'hERO3 ')")
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"chars": {Policy: merge.Rename, Renumber: merge.Apart, Rename: &merge.RenamePlan{Column: "name",
+				Copies: []merge.NameCopy{{Table: "sales", Column: "seller", Ref: "holder"}}}},
+			"sales": {Policy: merge.Copy, Renumber: merge.Apart}}, server, server)
+		plan.Identities = map[string]*merge.Identity{"chars": {Key: "id", In: []string{"sales.holder"}}}
+		run(t, open(t, plan))
+		for text, want := range map[string]int64{"seller = ''": 2, "seller = 'Nobody'": 2, "seller LIKE '%.s2'": 18} {
+			if n := into.number(t, "SELECT COUNT(*) FROM sales WHERE "+text); n != want {
+				t.Errorf("%d rows with %s, want %d", n, text, want)
+			}
 		}
 	})
 }
@@ -245,6 +271,31 @@ func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
 		}
 		if len(said) != 2 || said["heroes"] != 1 || said["pets"] != 1 {
 			t.Errorf("it says of %v that they lead nowhere", said)
+		}
+	})
+}
+
+// A reference to what no unique key keeps apart may lead to rows of two servers, and nobody can say to which.
+func TestCheckWarnsOfReferencesToKeysThatMayMeet(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(9))",
+			"CREATE TABLE chairs (hero BIGINT NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (hero, object))",
+			"CREATE TABLE waits (COUNTED, chair INTEGER NOT NULL, owner BIGINT NOT NULL)"}
+		server := []string{"INSERT INTO heroes (id, name) VALUES (7, 'a'), (8, 'b')", "INSERT INTO chairs VALUES (7, 21), (8, 22)",
+			"INSERT INTO waits (chair, owner) VALUES (21, 7), (22, 8)"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "chairs": {Policy: merge.Copy},
+			"waits": {Policy: merge.Copy, Renumber: merge.Apart, References: []merge.Reference{
+				{Columns: []string{"chair"}, Target: []string{"object"}, Table: "chairs"}}},
+		}, server, server)
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"chairs.hero", "waits.owner"}}}
+		report, _ := problems(t, open(t, plan))
+		warned := slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool {
+			return p.Code == merge.CodeUncheckable && p.Table == "waits" && p.Column == "chair"
+		})
+		if !warned || len(report.Warnings) > 1 && strings.Contains(fmt.Sprint(report.Warnings), "owner") {
+			t.Errorf("problems %v, warnings %v", report.Problems, report.Warnings)
 		}
 	})
 }

@@ -208,13 +208,16 @@ func (m *Merge) watch(all *verify.Plan) {
 	for table, locked := range sorted(m.ws.lock.Tables) {
 		for name, column := range sorted(locked.Columns) {
 			own := m.ws.jobs[table]
-			if own == nil || own.refers(name) || own.plan.Renumber != "" && own.key().Name == name ||
-				own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
+			if own == nil || own.refers(name) || own.plan.Set[name] != "" || slices.Contains(own.plan.Sum, name) {
+				continue
+			}
+			// The target may have lost a key, which the catalog says.
+			if key := own.key(); own.plan.Renumber != "" && key != nil && key.Name == name {
 				continue
 			}
 			rest := verify.Watched{Table: table, Column: name} // of whose keys most are a chance
 			for _, j := range m.ws.order {
-				if j.plan.Renumber == "" {
+				if j.plan.Renumber == "" || j.key() == nil {
 					continue
 				}
 				key := LockedKey{Table: j.name, Column: j.key().Name}

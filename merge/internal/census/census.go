@@ -66,7 +66,10 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
-			byChance := func(m match) bool { return -m.chance() < 3 }
+			// A cluster of servers counts the keys of all tables in the same steps.
+			byChance := func(m match) bool {
+				return -m.chance() < 3 || m.named == 0 || m.fills() && !m.follows()
+			}
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
 		for _, m := range matches[key] {
@@ -150,18 +153,30 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 			continue
 		}
 		counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
-			holds(d, key), " THEN 1 END) FROM ", outside, " WHERE ", known.covers("v.x")))
+			holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", outside, " WHERE ", known.covers("v.x")))
 		if err != nil {
 			return nil, err
 		}
 		if counts[1] == 0 {
 			continue
 		}
+		values := span{min: counts[2], max: counts[3]}
+		near, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+			" WHERE ", values.covers(name)))
+		if err != nil {
+			return nil, err
+		}
 		beside := Beside{Key: key, Values: all, Hits: counts[1]}
 		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
-		chance := float64(counts[0]) * math.Log10(float64(known.distinct)/width(known.min, known.max))
-		if counts[0] == counts[1] && counts[0] >= minValues && -chance >= minChance {
+		density := math.Max(float64(known.distinct)/width(known.min, known.max), float64(near)/width(counts[2], counts[3]))
+		chance := float64(counts[0]) * math.Log10(density)
+		m := match{servers: []against{{within: counts[0], hits: counts[1], density: density}}}
+		switch {
+		case counts[0] < minValues:
+		case counts[0] == counts[1] && -chance >= minChance:
 			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance))
+		case counts[1]*2 >= counts[0] && m.excess() >= 6:
+			beside.Proof = fmt.Sprintf("%d of %d values are keys, many more than by chance", counts[1], counts[0])
 		}
 		found = append(found, beside)
 	}

@@ -244,14 +244,23 @@ func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 			"mysql": "id INTEGER PRIMARY KEY AUTO_INCREMENT"}[target.Dialect]
 		server := []string{"CREATE TABLE guilds (" + counted + ", name VARCHAR(20))",
 			"CREATE TABLE guild_ranks (" + counted + ", guild_id INTEGER NOT NULL)",
-			"CREATE TABLE guild_wars (" + counted + ", guild2 INTEGER NOT NULL)"}
+			"CREATE TABLE guild_wars (" + counted + ", guild2 INTEGER NOT NULL)",
+			"CREATE TABLE duels (" + counted + ", day INTEGER)", "CREATE TABLE visit_days (" + counted + ", day INTEGER)", "CREATE TABLE visits (" + counted + ", day INTEGER)"}
+		for odd := 1; odd < 400; odd += 2 { // as a cluster of two servers counts
+			server = append(server, fmt.Sprintf("INSERT INTO visits VALUES (%d, 0)", odd))
+			if odd < 100 {
+				server = append(server, fmt.Sprintf("INSERT INTO duels VALUES (%d, 0)", odd),
+					fmt.Sprintf("INSERT INTO visit_days VALUES (%d, 0)", odd))
+			}
+		}
 		for guild := 1; guild <= 25; guild++ {
 			server = append(server, fmt.Sprintf("INSERT INTO guilds (name) VALUES ('g%d')", guild),
 				fmt.Sprintf("INSERT INTO guild_ranks (guild_id) VALUES (%[1]d), (%[1]d), (%[1]d)", guild),
 				fmt.Sprintf("INSERT INTO guild_wars (guild2) VALUES (%d)", 26-guild))
 		}
 		found := taken(t, target, server, server)
-		for column, want := range map[string]string{"guilds.id": "plain", "guild_wars.id": "plain",
+		for column, want := range map[string]string{"guilds.id": "plain", "guild_wars.id": "plain", "duels.id": "plain",
+			"visit_days.id":        "plain",
 			"guild_ranks.guild_id": "perhaps guilds.id", "guild_wars.guild2": "perhaps guilds.id"} {
 			if found[column] != want {
 				t.Errorf("%s: %q, want %q", column, found[column], want)
@@ -289,6 +298,96 @@ func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
 			"players.health": "plain"} {
 			if found[column] != want {
 				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}
+
+// A log has a row for nearly every number, so it has the keys of all heroes, too, also of those that are deleted.
+func TestALongTableHidesNoReference(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE boxes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE fights (id INTEGER NOT NULL PRIMARY KEY, victim INTEGER, sort INTEGER, holder INTEGER, day INTEGER)"}
+			var heroes, boxes []int
+			for n := 1; n <= 1500; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n))
+				if n < 1000 && pick(seed+n, 3) > 0 {
+					heroes = append(heroes, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(n, 90)))
+				}
+				if n < 700 && pick(seed+3*n, 2) > 0 {
+					boxes = append(boxes, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO boxes VALUES (%d)", n))
+				}
+			}
+			for n := range 400 {
+				victim, holder := heroes[pick(seed+5*n, len(heroes))], heroes[pick(seed+7*n, len(heroes))]
+				if n%12 == 0 {
+					victim = 1 + pick(seed+n, 990) // some of these heroes were deleted
+				}
+				if n%2 == 0 {
+					holder = boxes[pick(seed+9*n, len(boxes))]
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO fights VALUES (%d, %d, %d, %d, %d)", 2000+n, victim,
+					n%2, holder, 1+pick(n, 365)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(5000))
+		for column, want := range map[string]string{"fights.victim": "perhaps heroes.id", "fights.day": "plain",
+			"fights.holder": "boxes.id when sort = 0, heroes.id when sort = 1", "heroes.level": "plain"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}
+
+// The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
+// That those which are worn belong to heroes is no condition, since other things do as well.
+func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, last int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, owner INTEGER, place INTEGER, worn INTEGER, day INTEGER)"}
+			var heroes []int
+			for n := 1; n <= last; n++ {
+				if pick(seed+n, 12) == 0 {
+					heroes = append(heroes, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
+				}
+			}
+			for n := range 3 * len(heroes) {
+				owner, place, worn := heroes[n%len(heroes)], n%12, 0
+				switch {
+				case place == 3 || place == 7:
+					owner = 1 + pick(seed+n, last) // an account
+				case n%12 == 0:
+					worn = 1
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO things VALUES (%d, %d, %d, %d, %d)", last+n, owner,
+					place, worn, 1+pick(n, 365)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 3000), server(9000, 2200))
+		if found["things.owner"] != "perhaps heroes.id" {
+			t.Errorf("owner: %q", found["things.owner"])
+		}
+		d := opened(t, target, "s3", server(1, 3000))
+		key := []census.Column{{Table: "heroes", Name: "id"}}
+		for _, c := range []struct {
+			column, when string
+			proved       bool
+		}{{"owner", "worn = 1", true}, {"owner", "place NOT IN (3, 7)", false}, {"day", "worn = 1", false}} {
+			beside, err := census.Outside(t.Context(), d, census.Column{Table: "things", Name: c.column}, key, c.when)
+			if err != nil || len(beside) != 1 || (beside[0].Proof != "") != c.proved {
+				t.Errorf("%s beside %s: %+v, %v", c.column, c.when, beside, err)
 			}
 		}
 	})

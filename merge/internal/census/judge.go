@@ -51,16 +51,10 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		case best.possible():
 			return []Finding{finding(Possible, best, "")}, nil
 		}
-		// Keys of a longer table say nothing, and so the name may.
-		for _, m := range matches {
-			if m.full() || m.named < 3 {
-				continue
-			}
-			if mostly, err := c.mostly(ctx, col, m); err != nil || mostly {
-				return []Finding{finding(Possible, m, "")}, err
-			}
-		}
-		return []Finding{{Column: col, Verdict: Plain}}, nil
+		// Keys of a longer table say nothing, and so others may.
+		matches = slices.DeleteFunc(matches, func(m match) bool {
+			return m.full() || m.named < 3 && m.excess() < 3
+		})
 	}
 	conditions, err := c.conditions(ctx, col, matches, named)
 	if err != nil {

@@ -463,7 +463,7 @@ func (c *Census) overlaps(key Column, server int, s span) bool {
 // where it is greater.
 func (c *Census) against(key Column, server int, s span, values, hits, near int64) against {
 	k := c.spans[key][server]
-	a := against{server: c.servers[server].Name, values: values, hits: hits}
+	a := against{server: c.servers[server].Name, values: values, hits: hits, near: near}
 	if k.distinct == 0 {
 		return a
 	}
@@ -524,6 +524,7 @@ type against struct {
 	within       int64   // those in the range of the keys
 	density      float64 // of the keys in their range
 	wide         float64 // density of the keys in the range of the values
+	near         int64   // how many keys there are
 	chance       float64
 	greatest     float64 // key
 	reach        float64 // the greatest value as a part of the greatest key
@@ -591,6 +592,11 @@ func (m match) follows() bool {
 	return differ
 }
 
+// fills reports whether the values are most keys of their range on each server, as where both are counted.
+func (m match) fills() bool {
+	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
+}
+
 // possible reports whether somebody has to say what the column is. Rows that refer to what was deleted are no
 // rare thing.
 func (m match) possible() bool {
@@ -602,8 +608,8 @@ func (m match) possible() bool {
 		return m.ends || m.begins || m.score() >= 3
 	case m.named == 3: // some of the rows that it refers to were deleted
 		return hits*2 >= values
-	case m.follows():
-		return hits*4 >= values*3 && max(m.excess(), m.beyond()) >= 6
+	case m.follows() && hits*4 >= values*3:
+		return max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
 		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 || values < 5*minValues && hits*2 >= values
 	}

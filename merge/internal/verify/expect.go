@@ -278,8 +278,9 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 		if err != nil {
 			return err
 		}
-		if ok {
-			changes[c.at] = entryOf(text).name
+		if now := entryOf(text); ok && strings.EqualFold(strings.TrimSpace(textOf(values[c.at])),
+			strings.TrimSpace(now.before)) {
+			changes[c.at] = now.name
 		}
 	}
 	return nil
