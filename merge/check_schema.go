@@ -425,24 +425,25 @@ func (c *schemaCheck) circles() {
 	}
 }
 
-// ambiguous warns of references to columns that no unique key keeps apart, as MySQL and plans allow them. Rows of
-// two servers may be equal there, and what leads to one of them leads to both.
+// ambiguous warns of references to columns that no unique key keeps apart, as MySQL and plans allow them.
+// Rows of two servers may be equal there, and what leads to one of them leads to both.
 func (c *schemaCheck) ambiguous() {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			parent := c.ws.jobs[ref.Parent]
-			if parent == nil || len(parent.present()) < 2 || slices.ContainsFunc(ref.Target, func(name string) bool {
-				return !c.ws.elsewhere.stays(parent, name)
-			}) || slices.ContainsFunc(parent.target.Keys(), func(k sqldb.UniqueKey) bool {
-				return k.Simple() && sameNames(k.Columns(), ref.Target)
-			}) {
+			if parent == nil || len(parent.present()) < 2 {
 				continue
 			}
-			columns := strings.Join(ref.Columns, ", ")
-			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: columns,
-				Message: "it leads to " + ref.Parent + " by (" + strings.Join(ref.Target, ", ") + "), which no unique " +
-					"key keeps apart, so it may lead to rows of several servers",
-				Remedy: "give the columns of both tables other values on each server by set:, or make the key unique"})
+			changes := func(name string) bool { return !c.ws.elsewhere.stays(parent, name) }
+			apart := func(k sqldb.UniqueKey) bool { return k.Simple() && sameNames(k.Columns(), ref.Target) }
+			if slices.ContainsFunc(ref.Target, changes) || slices.ContainsFunc(parent.target.Keys(), apart) {
+				continue
+			}
+			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: strings.Join(ref.Columns, ", "),
+				Message: "it leads to " + ref.Parent + " by (" + strings.Join(ref.Target, ", ") + "), which no " +
+					"unique key keeps apart, so it may lead to rows of several servers",
+				Remedy: "give the columns of both tables other values on each server by set:, or make the key " +
+					"unique"})
 		}
 	}
 }

@@ -235,8 +235,9 @@ func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableSe
 	return err
 }
 
-// copyNames gives the new names of rows to the columns that repeat them. A copy that has another text, such as
-// none, is no copy and stays; a foreign key to the name is the name in whatever way the database compares it.
+// copyNames gives the new names of rows to the columns that repeat them. A copy that has another text, such
+// as none, is no copy and stays; a foreign key to the name is the name in whatever way the database compares
+// it.
 func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
 		share := src.of(n.parent)

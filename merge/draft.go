@@ -319,8 +319,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	return nil, nil
 }
 
-// common reports whether most rows of a table are the same on two servers, or have the same counted key and the
-// same name, as the towns of a map have. Then nobody but a person can decide.
+// common reports whether most rows of a table are the same on two servers, or have the same counted key and
+// the same name, as the towns of a map have. Then nobody but a person can decide.
 func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (bool, error) {
 	if p.Renumber == "" {
 		return false, nil

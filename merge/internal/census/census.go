@@ -168,7 +168,8 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		beside := Beside{Key: key, Values: all, Hits: counts[1]}
 		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
-		density := math.Max(float64(known.distinct)/width(known.min, known.max), float64(near)/width(counts[2], counts[3]))
+		density := max(float64(known.distinct)/width(known.min, known.max),
+			float64(near)/width(counts[2], counts[3]))
 		chance := float64(counts[0]) * math.Log10(density)
 		m := match{servers: []against{{within: counts[0], hits: counts[1], density: density}}}
 		switch {
