@@ -336,20 +336,21 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 			sets = append(sets, []string{c.Name})
 		}
 	}
+	named := len(sets)
 	// Rows that lead to others may be alike because those have the same keys.
 	leads := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
-	if len(t.References) == 0 && !slices.ContainsFunc(d.found, leads) {
+	if len(whole) > 0 && len(t.References) == 0 && !slices.ContainsFunc(d.found, leads) {
 		sets = append(sets, whole)
 	}
-	for _, names := range sets {
+	for i, names := range sets {
 		seen, equal, all, few := map[string]bool{}, 0, 0, 1
-		if len(names) == len(whole) {
+		if i == named { // Rows without a name are alike by chance more easily.
 			few = 5
 		}
 		for _, s := range d.ws.servers[:2] {
 			own := s.db.Tables[t.Name]
 			lacks := func(name string) bool { return own.Column(name) == nil }
-			if len(names) == 0 || own == nil || slices.ContainsFunc(append([]string{key}, names...), lacks) {
+			if own == nil || slices.ContainsFunc(append([]string{key}, names...), lacks) {
 				continue
 			}
 			k := s.db.Kind

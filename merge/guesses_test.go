@@ -23,6 +23,7 @@ var guessed = []string{
 	"CREATE TABLE castles (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
 	"CREATE TABLE forts (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tax INTEGER)",
 	"CREATE TABLE towns (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+	"CREATE TABLE ports (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
 	"CREATE TABLE drops (COUNTED, monster INTEGER NOT NULL, item INTEGER NOT NULL)",
 	"CREATE TABLE homes (COUNTED, name VARCHAR(20) NOT NULL, owner INTEGER)",
 	"CREATE TABLE wars (COUNTED, loser VARCHAR(20) NOT NULL)",
@@ -64,6 +65,9 @@ func guessedRows(server int) (statements []string) {
 	for n := range 9 {
 		add("forts (id, tax)", "%d, %d", n+1, server)
 		add("towns (name)", "'Town of %c'", 'A'+n)
+		if n < 4 {
+			add("ports (name)", "'Port of %c'", 'A'+n)
+		}
 		add("drops (monster, item)", "%d, %d", 100100+n/3, 4000000+n)
 		add("homes (name, owner)", "'Home of %c', %d", 'A'+n, server)
 	}
@@ -103,7 +107,7 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 				t.Errorf("%s: policy %s, undecided %+v", table, p.Policy, got)
 			}
 		}
-		worlds := []string{"towns", "homes", "drops"}
+		worlds := []string{"towns", "homes", "ports", "drops"}
 		if target.Dialect != "sqlite" { // which counts every such key
 			worlds = append(worlds, "castles", "forts")
 		}
