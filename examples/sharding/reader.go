@@ -15,6 +15,7 @@ import (
 type reader struct {
 	customers []Customer
 	router    *snowflakeplugin.Router
+	begun     chan struct{} // closed after the first read
 	done      chan struct{}
 	ended     sync.WaitGroup
 	before    atomic.Int64 // reads of the old shards
@@ -23,6 +24,8 @@ type reader struct {
 }
 
 func (r *reader) read(ctx context.Context) {
+	begun := sync.OnceFunc(func() { close(r.begun) })
+	defer begun()
 	for i := 0; ; i++ {
 		at := r.router.Shards()
 		err := r.readOne(ctx, r.router, r.customers[i%len(r.customers)])
@@ -37,6 +40,7 @@ func (r *reader) read(ctx context.Context) {
 			r.wrong.Store(&err)
 			return
 		}
+		begun()
 		select {
 		case <-r.done:
 			if at == 2*shards { // it has read by the new map, too
@@ -67,9 +71,14 @@ func (r *reader) readOne(ctx context.Context, router *snowflakeplugin.Router, c 
 	return err
 }
 
-func (r *reader) verdict() string {
+// verdict says whether there were reads by both maps, and whether all were right.
+func (r *reader) verdict() (right bool, says string) {
 	if wrong := r.wrong.Load(); wrong != nil {
-		return "a read went wrong meanwhile: " + (*wrong).Error()
+		return false, "a read went wrong meanwhile: " + (*wrong).Error()
 	}
-	return "every read meanwhile was right"
+	before, after := r.before.Load(), r.after.Load()
+	if before == 0 || after == 0 {
+		return false, fmt.Sprintf("there were %d reads before the first split and %d after it", before, after)
+	}
+	return true, "every read meanwhile was right"
 }

@@ -32,7 +32,7 @@ type shop struct {
 	names  []string // of the databases
 
 	customers []Customer
-	faults    int // checks that failed
+	faults    []string // checks that failed
 }
 
 // open makes the databases and the router.
@@ -101,9 +101,9 @@ func (s *shop) shardOf(id snowflakeplugin.ID) int {
 func (s *shop) say(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
 
 func (s *shop) check(holds bool, format string, args ...any) {
-	mark := "yes"
+	mark, what := "yes", fmt.Sprintf(format, args...)
 	if !holds {
-		mark, s.faults = "NO ", s.faults+1
+		mark, s.faults = "NO ", append(s.faults, what)
 	}
-	s.say("  %s  "+format+"\n", append([]any{mark}, args...)...)
+	s.say("  %s  %s\n", mark, what)
 }
