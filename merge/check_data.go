@@ -114,36 +114,80 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 // copiedNames refuses copies of names most of which are not those of the rows that their references lead to:
 // they would get the new names of others.
 func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server) error {
-	const sampled, few = "500", 5
-	k, sel := s.db.Kind, newSelection(c.ws, src.server)
 	for _, n := range src.repeats {
-		parent, name := s.db.Tables[n.parent], c.ws.jobs[n.parent].plan.Rename.Column
-		ref, key := src.table.Column(n.ref.Columns[0]), parent.Column(n.ref.Target[0])
-		if slices.Contains(n.ref.Target, name) || ref == nil || key == nil || ref.Family != key.Family ||
-			parent.Column(name) == nil {
+		name := c.ws.jobs[n.parent].plan.Rename.Column
+		if n.alone() {
+			if err := c.namedTwice(ctx, src, s, n); err != nil {
+				return err
+			}
+		}
+		if n.alone() || slices.Contains(n.ref.Target, name) {
 			continue // a foreign key to the name cannot be wrong
 		}
-		copied, hits, all := "s."+k.Quote(n.column), 0, 0
-		q := sqldb.NewStatement(k, "SELECT ", copied, ", p.", k.Quote(name), " FROM ", sel.table(src.table.Name),
-			" AS s JOIN ", sel.table(n.parent), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref.Name),
-			" WHERE ", copied, " <> '' LIMIT ", sampled)
-		err := s.db.Each(ctx, q, func(values []any) error {
-			if all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
-				hits++
-			}
-			return nil
-		})
+		ref := n.ref.Columns[0]
+		others, hits, all, err := namesOfOthers(ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
+			place{n.parent, name})
 		if err != nil {
 			return err
 		}
-		c.report.problemIf(all-hits >= few && hits*2 < all, Problem{Code: CodeNameCopy, Server: s.Name,
+		c.report.problemIf(others, Problem{Code: CodeNameCopy, Server: s.Name,
 			Table: src.job.name, Column: n.column,
 			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
-				"renamed with these", all, hits, n.parent, ref.Name),
+				"renamed with these", all, hits, n.parent, ref),
 			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
-				"of " + n.parent + "; or remove the entry, and such texts stay as they are"})
+				"of " + n.parent + "; or remove ref:, and each text that is a name on its server follows; or " +
+				"remove the entry, and such texts stay as they are"})
 	}
 	return nil
+}
+
+// namesOfOthers reports whether most texts of a column are not the names of the rows that the column ref leads
+// to, and how many of some are.
+func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, ref string, name place) (
+	others bool, hits, all int, err error) {
+	const sampled, few = "500", 5
+	db, id := ws.servers[server].db, identityOf(ws.target.Tables[name.table])
+	table, parent := db.Tables[text.table], db.Tables[name.table]
+	if table == nil || parent == nil || id == nil {
+		return false, 0, 0, nil
+	}
+	by, key := table.Column(ref), parent.Column(id.Name)
+	if by == nil || key == nil || by.Family != key.Family || parent.Column(name.column) == nil ||
+		table.Column(text.column) == nil {
+		return false, 0, 0, nil
+	}
+	k, sel := db.Kind, newSelection(ws, server)
+	copied := "s." + k.Quote(text.column)
+	q := sqldb.NewStatement(k, "SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
+		" AS s JOIN ", sel.table(parent.Name), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref),
+		" WHERE ", copied, " <> '' LIMIT ", sampled)
+	err = db.Each(ctx, q, func(values []any) error {
+		if all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
+			hits++
+		}
+		return nil
+	})
+	return all-hits >= few && hits*2 < all, hits, all, err
+}
+
+// namedTwice refuses names that stand alone if a server has several rows of such a name.
+func (c *dataCheck) namedTwice(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
+	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, newSelection(c.ws, src.server)
+	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
+	if own == nil || copied == nil {
+		return nil
+	}
+	name := own.Exactly(k, "pn."+k.Quote(own.Name))
+	several, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM (SELECT ", name, " AS name FROM ",
+		sel.table(n.parent), " AS pn WHERE ", cmp.Or(parent.plan.Rename.When, "1 = 1"), " GROUP BY ", name,
+		" HAVING COUNT(*) > 1) AS several WHERE name IN (SELECT ", copied.Exactly(k, "s."+k.Quote(copied.Name)),
+		" FROM ", sel.table(src.table.Name), " AS s)"))
+	c.report.problemIf(several > 0, Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name,
+		Column: n.column, Count: several, Message: "several rows of " + n.parent + " have a name that stands here, " +
+			"so it does not say whose it is",
+		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
+			"; or give one of the rows another name on its server; or remove the entry"})
+	return err
 }
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.

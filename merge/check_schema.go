@@ -206,9 +206,9 @@ func (c *schemaCheck) named(j *tableJob) {
 				continue // nothing of it is copied
 			}
 			c.report.problemIf(other == nil || other.target.Column(n.Column) == nil ||
-				other.target.Column(n.Ref) == nil, Problem{Code: CodeNameCopy, Table: j.name,
+				other.target.Column(cmp.Or(n.Ref, n.Column)) == nil, Problem{Code: CodeNameCopy, Table: j.name,
 				Message: fmt.Sprintf("the copy %s.%s by %s is not there, or its table is not copied", n.Table,
-					n.Column, n.Ref),
+					n.Column, cmp.Or(n.Ref, "itself")),
 				Remedy: "correct it under copies: of the table, or remove it"})
 		}
 	}
@@ -599,9 +599,13 @@ func declareIt(reference, column string) string {
 // inPlan says in words how a plan declares that a column refers to keys.
 func inPlan(table string, o OpenColumn, key LockedKey) string {
 	if o.As == asNames {
-		return "{table: " + table + ", column: " + o.Column + ", ref: " + cmp.Or(o.With, "...") +
-			"} under copies: of the rename of " + key.Table + ", where ref is the column that leads to the row " +
-			"of the name"
+		ref, means := "", "and texts that are names of any row on their server follow; with ref: only those of "+
+			"the row that this column leads to"
+		if o.With != "" {
+			ref, means = ", ref: "+o.With, "where ref is the column that leads to the row of the name"
+		}
+		return "{table: " + table + ", column: " + o.Column + ref + "} under copies: of the rename of " +
+			key.Table + ", " + means
 	}
 	e := o.holder(table)
 	r, err := e.reference()

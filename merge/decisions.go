@@ -135,9 +135,12 @@ func summed(counts map[tableServer]int64) (n int64) {
 	return n
 }
 
-// lookup reads the decisions about some rows of a table, which are named by their keys. For each key it
-// returns what stands in the columns that are asked for.
-func (d *decisions) lookup(ctx context.Context, table string, share tableServer, keys []string,
+// rowKey is the column of the tables of decisions that names the row.
+const rowKey = "row_key"
+
+// lookup reads the decisions about some rows of a table, which are named by what they have in a column. For
+// each it returns what stands in the columns that are asked for.
+func (d *decisions) lookup(ctx context.Context, table string, share tableServer, by string, keys []string,
 	columns ...string) (map[string][][]string, error) {
 	batch := 1000
 	if d.ws.target.Kind == sqldb.PostgreSQL {
@@ -145,9 +148,9 @@ func (d *decisions) lookup(ctx context.Context, table string, share tableServer,
 	}
 	found := map[string][][]string{}
 	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(keys))), batch) {
-		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT row_key, ", strings.Join(columns, ", "), " FROM ",
+		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT ", by, ", ", strings.Join(columns, ", "), " FROM ",
 			d.name(table), " WHERE tbl = ").Bind(share.table).Add(" AND server = ").Bind(share.server).
-			Add(" AND row_key").In(part)
+			Add(" AND ", by).In(part)
 		err := d.ws.target.EachSteady(ctx, q, func(values []any) error {
 			texts := make([]string, len(columns))
 			for i := range texts {
@@ -177,7 +180,7 @@ func (g givenUp) add(share tableServer, more GivenUp) {
 func (d *decisions) apply(ctx context.Context, src *sourceTable, rows []row) ([]row, error) {
 	share := src.share()
 	if d.drops[share] > 0 {
-		gone, err := d.lookup(ctx, tableDrops, share, keysOf(rows), "server")
+		gone, err := d.lookup(ctx, tableDrops, share, rowKey, keysOf(rows), "server")
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +211,7 @@ func keysOf(rows []row) []string {
 func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableServer, rows []row) error {
 	keys := keysOf(rows)
 	if index := src.renamed(); index >= 0 && d.renames[share] > 0 {
-		names, err := d.lookup(ctx, tableRenames, share, keys, "new_name")
+		names, err := d.lookup(ctx, tableRenames, share, rowKey, keys, "new_name")
 		if err != nil {
 			return err
 		}
@@ -224,7 +227,7 @@ func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableSe
 	if d.values[share] == 0 {
 		return nil
 	}
-	values, err := d.lookup(ctx, tableValues, share, keys, "col", "value")
+	values, err := d.lookup(ctx, tableValues, share, rowKey, keys, "col", "value")
 	for i, r := range rows {
 		for _, v := range values[keys[i]] {
 			if index := src.index(v[0]); index >= 0 && err == nil {
@@ -244,8 +247,11 @@ func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row)
 		if d.renames[share] == 0 {
 			continue
 		}
-		parent := d.ws.jobs[n.parent].target
+		parent, by := d.ws.jobs[n.parent].target, rowKey
 		keys := make([]string, len(rows)) // "" for a row without such a name
+		if n.alone() {
+			by = "old_name"
+		}
 		for i, r := range rows {
 			key := make([]any, len(n.key))
 			for k, index := range n.key {
@@ -255,12 +261,16 @@ func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row)
 				}
 				key[k] = identity(key[k], parent.Column(parent.Primary[k]), src.raw)
 			}
-			if key != nil && r.values[n.index] != nil {
+			switch {
+			case r.values[n.index] == nil:
+			case n.alone():
+				keys[i] = sqldb.Text(r.values[n.index])
+			case key != nil:
 				keys[i] = sqldb.RowKey(key)
 			}
 		}
 		foreign := slices.Contains(n.ref.Target, d.ws.jobs[n.parent].plan.Rename.Column)
-		names, err := d.lookup(ctx, tableRenames, share, keys, "old_name", "new_name")
+		names, err := d.lookup(ctx, tableRenames, share, by, keys, "old_name", "new_name")
 		if err != nil {
 			return err
 		}
@@ -322,7 +332,7 @@ func (d *decisions) movesOf(ctx context.Context, share tableServer, keys []strin
 	if d.moves[share] == 0 {
 		return all, nil
 	}
-	found, err := d.lookup(ctx, tableDrops, share, keys, "keeper_server", "keeper_key")
+	found, err := d.lookup(ctx, tableDrops, share, rowKey, keys, "keeper_server", "keeper_key")
 	for key, keeper := range found {
 		server, err := numbers(keeper[0][0])
 		if err != nil {

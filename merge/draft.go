@@ -864,10 +864,20 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 				if err != nil {
 					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
-				if evidence != "" {
-					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
-						With: beside, Evidence: evidence})
+				if evidence == "" {
+					continue
 				}
+				for i := range d.ws.servers {
+					others, _, _, err := namesOfOthers(ctx, d.ws, i, place{table, c.Name}, beside, place{parent, r.Column})
+					if err != nil {
+						return fmt.Errorf("copies of names cannot be looked for: %w", err)
+					}
+					if others {
+						beside = ""
+					}
+				}
+				found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
+					With: beside, Evidence: evidence})
 			}
 		}
 	}

@@ -66,3 +66,72 @@ func TestNamesAreNotLookedForAmongLabels(t *testing.T) {
 		}
 	})
 }
+
+// Many games write only the name of who has sent a letter: the key beside it is that of the receiver.
+func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		prepare, folded := folding(target, 20)
+		schema := append(prepare,
+			"CREATE TABLE heroes (id BIGINT PRIMARY KEY, name "+folded+" NOT NULL, gone INTEGER NOT NULL)",
+			"CREATE TABLE letters (id BIGINT PRIMARY KEY, receiver BIGINT NOT NULL REFERENCES heroes (id), "+
+				"sender VARCHAR(30) NOT NULL)")
+		server := func(number int) (all []string) {
+			for n := 1; n <= 60; n++ {
+				name, gone := fmt.Sprintf("%s%d", []string{"Hero", fmt.Sprint("Own", number, "x")}[n%2], n), 0
+				if n > 55 {
+					name, gone = "", 1
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s', %d)", id(number, n), name, gone))
+			}
+			for n := 1; n <= 50; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO letters SELECT %s, %s, name FROM heroes WHERE id = %s",
+					id(number, n), id(number, n%7+1), id(number, n)))
+			}
+			return append(all, "INSERT INTO letters VALUES ("+id(number, 51)+", "+id(number, 1)+", '[GM] Hero2')",
+				"INSERT INTO letters VALUES ("+id(number, 52)+", "+id(number, 1)+", '')",
+				"INSERT INTO letters VALUES ("+id(number, 53)+", "+id(number, 1)+", 'HERO4')")
+		}
+		tables := map[string]*merge.TablePlan{
+			"heroes":  {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", When: "gone = 0"}},
+			"letters": {Policy: merge.Copy, References: []merge.Reference{{Column: "receiver", Table: "heroes"}}},
+		}
+		sources, into, plan := small(t, target, schema, tables, server(1), server(2))
+		report, _ := problems(t, opened(t, plan))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "{table: letters, column: sender} under copies:") {
+			t.Errorf("the remedy leads to the wrong rows: %s", got)
+		}
+		tables["heroes"].Rename.Copies = []merge.NameCopy{{Table: "letters", Column: "sender"}}
+		// Which of two rows a text means, nobody knows.
+		sources[1].exec(t, "UPDATE heroes SET name = 'Hero6' WHERE id = "+id(2, 8))
+		if _, found := problems(t, opened(t, plan)); len(found[merge.CodeNameCopy]) != 1 {
+			t.Errorf("nobody hears that two heroes have one name: %v", found)
+		}
+		sources[1].exec(t, "UPDATE heroes SET name = 'Hero8' WHERE id = "+id(2, 8))
+		run(t, opened(t, plan))
+		bytes := func(column string) string {
+			if target.Dialect == "mysql" {
+				return "CAST(" + column + " AS BINARY)"
+			}
+			return column
+		}
+		for _, c := range []struct {
+			name, sql string
+			want      int64
+		}{
+			{"letters whose sender is not the hero of the same number",
+				"SELECT COUNT(*) FROM letters l JOIN heroes h ON h.id = l.id WHERE " + bytes("l.sender") + " <> " + bytes("h.name") + " AND h.gone = 0 " +
+					"AND l.sender NOT LIKE '[GM]%' AND l.id NOT IN (" + id(1, 53) + ", " + id(2, 53) + ") AND l.sender <> ''", 0},
+			{"senders with a new name", "SELECT COUNT(*) FROM letters WHERE sender LIKE 'Hero%.s2'", 25},
+			{"other texts", "SELECT COUNT(*) FROM letters WHERE sender IN ('[GM] Hero2', '')", 4},
+		} {
+			if got := into.number(t, c.sql); got != c.want {
+				t.Errorf("%s: %d, want %d", c.name, got, c.want)
+			}
+		}
+		into.exec(t, "UPDATE letters SET sender = 'Hero2' WHERE id = "+id(2, 2))
+		if got := failures(t, opened(t, plan)); len(got) == 0 {
+			t.Error("verify does not see that a letter has the name of another hero")
+		}
+	})
+}

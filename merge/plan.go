@@ -228,9 +228,10 @@ type DerivedName struct {
 // NameCopy is a column that repeats a name.
 type NameCopy struct {
 	Table string `yaml:"table" json:"table"`
-	// Column holds the name of the row that the column Ref refers to.
+	// Column holds the name of the row that the column Ref refers to. Without Ref it is that of any row of the
+	// same server, as the server compares names.
 	Column string `yaml:"column" json:"column"`
-	Ref    string `yaml:"ref" json:"ref"`
+	Ref    string `yaml:"ref,omitempty" json:"ref,omitempty"`
 }
 
 // Reference is a foreign key that no database declares.
@@ -683,7 +684,7 @@ func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 	}
 	for _, c := range r.Copies {
 		errs.check(p.Tables[c.Table] != nil, "rename: copies: there is no table %q in the plan", c.Table)
-		errs.check(c.Column != "" && c.Ref != "", "rename: copies: each needs a table, a column and a ref")
+		errs.check(c.Column != "", "rename: copies: each needs a table and a column")
 	}
 }
 

@@ -215,8 +215,10 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 			continue
 		}
 		name := sourceName{nameLink: n, index: src.index(n.column)}
-		for _, expression := range s.keyOfNamed(n) {
-			name.key = append(name.key, need(expression))
+		if !n.alone() {
+			for _, expression := range s.keyOfNamed(n) {
+				name.key = append(name.key, need(expression))
+			}
 		}
 		src.repeats = append(src.repeats, name)
 	}
@@ -493,7 +495,11 @@ func (ws *workspace) followNames() {
 		}
 		for _, c := range r.Copies {
 			j := ws.jobs[c.Table]
-			if j == nil || j.target.Column(c.Column) == nil || j.target.Column(c.Ref) == nil {
+			if j == nil || j.target.Column(c.Column) == nil || j.target.Column(cmp.Or(c.Ref, c.Column)) == nil {
+				continue
+			}
+			if c.Ref == "" {
+				j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name})
 				continue
 			}
 			id := identityOf(parent.target)

@@ -305,9 +305,12 @@ type wholeLink struct {
 type nameLink struct {
 	column string
 	parent string
-	ref    sqldb.Reference // it leads to the row of the name
+	ref    sqldb.Reference // it leads to the row of the name, if the name does not stand alone
 	keyed  bool            // what the reference consists of is the primary key of that row
 }
+
+// alone reports whether nothing beside the name leads to its row.
+func (n nameLink) alone() bool { return len(n.ref.Columns) == 0 }
 
 // follows are all columns of a table that have to follow the rows of other tables.
 type follows struct {

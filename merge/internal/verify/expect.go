@@ -50,7 +50,7 @@ func entryOf(text string) *entry {
 type copied struct {
 	owner   *job
 	key     []*column // of the owner
-	ref, at int
+	ref, at int       // ref is -1 if nothing leads to the row
 }
 
 func (e *expecter) findCopies() {
@@ -61,7 +61,11 @@ func (e *expecter) findCopies() {
 		for _, c := range owner.plan.Rename.Copies {
 			ref, has := e.at[c.Ref]
 			at, hasToo := e.at[c.Column]
-			if c.Table == e.name && has && hasToo {
+			switch {
+			case c.Table != e.name || !hasToo:
+			case c.Ref == "":
+				e.copies = append(e.copies, copied{owner, nil, -1, at})
+			case has:
 				key := []*column{owner.to.column(owner.to.primary[0])}
 				if len(owner.to.primary) > 1 {
 					key[0] = owner.identity()
@@ -191,14 +195,8 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		case parent.moves && r.targets[i] == parent.identity().name:
 			changes[at] = e.stored(at, parent.on(e.server).shifted(values[at]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
-			text, ok, err := parent.names.get(
-				sumOf([]byte("name " + strconv.Itoa(e.server) + " " + textOf(values[at]))),
-			)
-			if err != nil {
+			if err := e.byName(parent, values, at, changes); err != nil {
 				return err
-			}
-			if ok {
-				changes[at] = text
 			}
 		default:
 			if err := e.onward(r, i, parent, values, changes); err != nil {
@@ -207,6 +205,15 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		}
 	}
 	return nil
+}
+
+// byName gives a column that repeats the old name of a row of its server the new one.
+func (e *expecter) byName(owner *job, values []any, at int, changes map[int]any) error {
+	text, ok, err := owner.names.get(sumOf([]byte("name " + strconv.Itoa(e.server) + " " + textOf(values[at]))))
+	if ok && err == nil {
+		changes[at] = text
+	}
+	return err
 }
 
 // stored returns a key as SQLite stores it in a column: a column of numbers makes a number of a text that is
@@ -270,7 +277,13 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 		}
 	}
 	for _, c := range e.copies {
-		if values[c.ref] == nil {
+		if values[c.at] == nil || c.ref >= 0 && values[c.ref] == nil {
+			continue
+		}
+		if c.ref < 0 {
+			if err := e.byName(c.owner, values, c.at, changes); err != nil {
+				return err
+			}
 			continue
 		}
 		owner := keyText([]any{values[c.ref]}, c.key, e.exactly())

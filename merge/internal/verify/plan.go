@@ -102,7 +102,8 @@ type Rename struct {
 // Derived is a column that is computed from a new name: "lower", "upper" or "same".
 type Derived struct{ Column, As string }
 
-// NameCopy is a column that repeats the name of the row that the column Ref refers to.
+// NameCopy is a column that repeats the name of the row that the column Ref refers to, or of any row of the
+// same server if Ref is empty.
 type NameCopy struct{ Table, Column, Ref string }
 
 // Reference are columns that hold the key of another table: its primary key, if Target is empty.
