@@ -70,7 +70,7 @@ func TestNamesAreNotLookedForAmongLabels(t *testing.T) {
 // Many games write only the name of who has sent a letter: the key beside it is that of the receiver.
 func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
 		prepare, folded := folding(target, 20)
 		schema := append(prepare,
 			"CREATE TABLE heroes (id BIGINT PRIMARY KEY, name "+folded+" NOT NULL, gone INTEGER NOT NULL)",
