@@ -315,6 +315,8 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 		gap     string // or what the problem says
 	}{
 		"below the keys": {servers: []server{{500, 520, nil}, {501, 530, nil}}, gap: "1 to 51"},
+		"above the number at which the game lets them begin": {
+			servers: []server{{16777216, 16777240, nil}, {16777216, 16777300, nil}}, gap: "16777301 to 16777410"},
 		"between values of a column that refers": {
 			servers: []server{{1, 20, nil}, {1, 20, []string{
 				"INSERT INTO clans VALUES (" + id(2, 900) + ", 2000000000, NULL, 0)",

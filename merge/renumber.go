@@ -329,15 +329,32 @@ type apartTable struct {
 }
 
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
-// each cluster of them.
+// each cluster of them. Keys that begin at a number of the game's own choice stay above it, because the game
+// may tell by it what a number is.
 func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 	for _, t := range tables {
 		g.bind(t)
 	}
 	clusters := clustersOf(tables)
-	shared, err := g.find(ctx, tables)
-	if err != nil || shared != nil {
-		return err
+	var low []*apartTable
+	for _, cluster := range clusters {
+		least := cluster[0].begins()
+		if least < ordinary {
+			low = append(low, cluster...)
+			continue
+		}
+		for _, t := range cluster {
+			t.above = max(t.above, least-1)
+		}
+	}
+	if len(low) > 0 {
+		shared, err := g.find(ctx, low)
+		if err != nil {
+			return err
+		}
+		if shared != nil {
+			clusters = slices.DeleteFunc(clusters, func(c []*apartTable) bool { return c[0].begins() < ordinary })
+		}
 	}
 	for _, cluster := range clusters {
 		if err := g.placeCluster(ctx, cluster); err != nil {
@@ -392,6 +409,16 @@ func clustersOf(tables []*apartTable) (clusters [][]*apartTable) {
 		spread(cluster)
 	}
 	return clusters
+}
+
+// begins returns the least key of the cluster of a table, or 0 if there is none.
+func (t *apartTable) begins() (least int64) {
+	for _, s := range t.spans {
+		if s.width() > 0 && (least == 0 || s.least < least) {
+			least = s.least
+		}
+	}
+	return least
 }
 
 // meets reports whether the keys of two tables lie in one range on some server, or side by side.

@@ -414,3 +414,50 @@ func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 		}
 	})
 }
+
+// A game may give things numbers that no hero reaches, and name both in one column, beside a number that means
+// the game itself. Nothing but the range of a number tells which of them it is.
+func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		const things, bank = 1 << 24, 1<<31 - 1
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, uses INTEGER, worth INTEGER)",
+				"CREATE TABLE deals (giver INTEGER NOT NULL, taker INTEGER NOT NULL, lost INTEGER NOT NULL, pay INTEGER)"}
+			for n := 1; n <= heroes; n++ { // no hero was ever deleted
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
+			}
+			for n := range 300 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO things VALUES (%d, %d, %d)", things+n,
+					1+pick(n, 40), 1+pick(seed+n, 50_000)))
+			}
+			for n := range 900 {
+				giver, taker := 1+pick(seed+3*n, heroes), 1+pick(seed+5*n, heroes)
+				lost := giver
+				switch n % 6 {
+				case 0:
+					giver = things + pick(seed+7*n, 300)
+				case 1:
+					taker = bank
+				case 2:
+					lost = things + pick(seed+9*n, 600) // half of these are no more
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO deals VALUES (%d, %d, %d, %d)", giver, taker, lost,
+					1+pick(seed+11*n, 3000)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 300), server(7, 200))
+		for column, want := range map[string]string{
+			"deals.giver": "perhaps heroes.id when giver < 16777216, perhaps things.id when giver >= 16777216",
+			"deals.taker": "perhaps heroes.id when taker < 16777216",
+			"deals.lost":  "perhaps heroes.id when lost < 16777216",
+			"deals.pay":   "plain", "things.uses": "plain", "things.worth": "plain",
+		} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}

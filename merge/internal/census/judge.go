@@ -1,6 +1,7 @@
 package census
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,7 +29,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		zero, filled = zero || s.zero, filled || s.distinct > 0
 	}
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
-		if bare := c.bare(ctx, col); zero && bare != "" && !strings.Contains(when, bare+" > 0") {
+		if bare := c.bare(ctx, col); zero && bare != "" && !strings.Contains(when, bare+" >") {
 			when = strings.TrimPrefix(when+" AND "+bare+" <> 0", " AND ")
 		}
 		values, _ := m.counts()
@@ -327,6 +328,17 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 			all = append(all, found...)
 		}
 	}
+	for _, m := range partial {
+		known := slices.ContainsFunc(all, func(a conditional) bool { return a.key == m.key })
+		if known || !m.section() || m.named >= 2 && m.possible() { // a name says that all rows may refer
+			continue
+		}
+		found, err := c.section(ctx, col, m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
 	slices.SortStableFunc(all, func(a, b conditional) int {
 		return int(math.Copysign(1, b.score()-a.score()))
 	})
@@ -340,6 +352,66 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 		}
 	}
 	return best, nil
+}
+
+// section compares the values in the range of the keys of all servers with the keys. A game may give each kind
+// of its objects a range of numbers, and refer to all of them by one column. It returns no match if that may be
+// chance.
+func (c *Census) section(ctx context.Context, col Column, m match) ([]conditional, error) {
+	keys := span{min: math.MaxInt64}
+	for _, s := range c.spans[m.key] {
+		if s.distinct > 0 {
+			keys.min, keys.max = min(keys.min, s.min), max(keys.max, s.max)
+		}
+	}
+	part := match{key: m.key, named: m.named, begins: m.begins}
+	var within, around, above int64
+	below := false
+	for i, d := range c.servers {
+		if c.spans[col][i].distinct == 0 || !c.overlaps(m.key, i, c.spans[col][i]) {
+			continue
+		}
+		joins := joined{d: d}
+		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
+		greatest := strconv.FormatInt(keys.max, 10)
+		found, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(", inside, "1 END), COUNT(", hit,
+			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(", inside,
+			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""), joins.text))
+		if err != nil {
+			return nil, err
+		}
+		s := span{distinct: found[0], min: found[3], max: found[4]}
+		a := c.against(m.key, i, s, found[0], found[1], 0)
+		a.within = found[0]
+		part.servers = append(part.servers, a)
+		within, around = within+found[0], around+found[2]-found[0]
+		below = below || c.spans[col][i].min < keys.min
+		if found[5] > 0 && (above == 0 || found[5] < above) {
+			above = found[5]
+		}
+	}
+	_, hits := part.counts()
+	if within < minValues || hits*10 < within*9 || around*50 > within ||
+		part.excess() < 6 && !part.follows() && !m.begins {
+		return nil, nil
+	}
+	var when []string
+	if below {
+		when = append(when, fmt.Sprintf("%s >= %d", c.bare(ctx, col), keys.min))
+	}
+	if above > 0 {
+		end := int64(0) // where the keys begin that the values above may be
+		for _, key := range c.keys {
+			for _, s := range c.spans[key] {
+				if s.distinct > 0 && s.min > keys.max && s.min <= above {
+					end = max(end, s.min)
+				}
+			}
+		}
+		when = append(when, fmt.Sprintf("%s < %d", c.bare(ctx, col), cmp.Or(end, above)))
+	}
+	text := strings.Join(when, " AND ")
+	return []conditional{{match: part, when: text, by: col, of: []string{text}, guessed: true}}, nil
 }
 
 // maxKinds is how many different values a column may have that tells which rows refer, maxClasses how many if

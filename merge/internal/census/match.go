@@ -395,7 +395,7 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 	for _, m := range all {
 		k := c.spans[m.key][server]
 		if !c.overlaps(m.key, server, s) {
-			q.Add(", 0, 0, 0")
+			q.Add(", 0, 0, 0, 0")
 			continue
 		}
 		near := "0"
@@ -403,9 +403,10 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 			near = "(SELECT COUNT(*) FROM " + d.Kind.Quote(m.key.Table) + " WHERE " +
 				s.covers(d.Kind.Quote(m.key.Name)) + ")"
 		}
-		q.Add(", COUNT(CASE WHEN ", k.covers("v.x"), " THEN 1 END), COUNT(", joins.hit(m.key), "), ", near)
+		q.Add(", COUNT(CASE WHEN ", k.covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ", k.around().covers("v.x"),
+			" THEN 1 END), COUNT(", joins.hit(m.key), "), ", near)
 	}
-	found := make([]int64, 1+3*len(all))
+	found := make([]int64, 1+4*len(all))
 	found[0] = s.distinct
 	if joins.asked {
 		var err error
@@ -414,12 +415,12 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 		}
 	}
 	for n := range all {
-		m, near := &all[n], found[3+3*n]
+		m, near := &all[n], found[4+4*n]
 		if c.spans[m.key][server].inside(s) {
 			near = c.spans[m.key][server].distinct
 		}
-		a := c.against(m.key, server, s, found[0], found[2+3*n], near)
-		a.within = found[1+3*n]
+		a := c.against(m.key, server, s, found[0], found[3+4*n], near)
+		a.within, a.around = found[1+4*n], found[2+4*n]-found[1+4*n]
 		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
 	}
 	return nil
@@ -452,6 +453,12 @@ func (j *joined) hit(key Column) string {
 
 // inside reports whether all values of the span lie in the range of other ones.
 func (s span) inside(other span) bool { return other.min <= s.min && s.max <= other.max }
+
+// around is the span with as many numbers on each side.
+func (s span) around() span {
+	more := s.max - s.min + 1
+	return span{min: s.min - more, max: max(s.max, s.max+more)} // the sum may be too large for a number
+}
 
 // overlaps reports whether a server has keys in the range of some values.
 func (c *Census) overlaps(key Column, server int, s span) bool {
@@ -522,6 +529,7 @@ type against struct {
 	server       string
 	values, hits int64   // different values
 	within       int64   // those in the range of the keys
+	around       int64   // those below and above it, in as many numbers on each side
 	density      float64 // of the keys in their range
 	wide         float64 // density of the keys in the range of the values
 	near         int64   // how many keys there are
@@ -646,6 +654,21 @@ func (m match) deviations(of func(a against) (values, density float64)) float64 
 		variance += n * density * (1 - density)
 	}
 	return more / math.Sqrt(variance)
+}
+
+// section reports whether the values in the range of the keys may be keys, while others lie elsewhere, such as
+// where one number names a person or a thing, and things begin at a number of their own.
+func (m match) section() bool {
+	var within, around int64
+	for _, a := range m.servers {
+		within, around = within+a.within, around+a.around
+	}
+	values, hits := m.counts()
+	least := int64(minValues)
+	if m.sampled {
+		least /= 2
+	}
+	return hits >= least && within < values && hits*10 >= within*8 && around*50 <= within
 }
 
 // speaks reports whether the name of the column or the range of the keys speaks for a reference.
