@@ -461,3 +461,23 @@ func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
 		}
 	})
 }
+
+// The word with which the names of all tables begin says nothing, and that after it names the table.
+func TestAPrefixOfAllTablesHidesNoName(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		server := []string{"CREATE TABLE sim_hoods (id INTEGER NOT NULL PRIMARY KEY, sims INTEGER)",
+			"CREATE TABLE sim_marks (id INTEGER NOT NULL PRIMARY KEY, hood INTEGER)",
+			"CREATE TABLE sim_days (id INTEGER NOT NULL PRIMARY KEY)"}
+		for n := 1; n <= 12; n++ {
+			server = append(server, fmt.Sprintf("INSERT INTO sim_hoods VALUES (%d, %d)", n, 13-n),
+				fmt.Sprintf("INSERT INTO sim_marks VALUES (%d, %d), (%d, %d)", 100+n, n, 200+n, 13-n))
+		}
+		found := taken(t, target, server, server)
+		for column, want := range map[string]string{"sim_marks.hood": "perhaps sim_hoods.id", "sim_hoods.sims": "plain"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}

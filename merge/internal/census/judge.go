@@ -284,7 +284,7 @@ func (c *Census) keyOf(kind string) (key Column, ok bool) {
 	if kind = withoutModules(kind); kind == "" {
 		return Column{}, false
 	}
-	plain := func(name string) string { return strings.Join(wordsOf(name), "") }
+	plain := func(name string) string { return strings.Join(c.wordsOf(name), "") }
 	var tables []Column
 	for _, key := range c.keys {
 		if plain(key.Table) == singular(plain(kind)) &&

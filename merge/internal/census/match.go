@@ -494,7 +494,7 @@ func (c *Census) begins(key Column) bool {
 // table, 1 if it ends like the key or its table has a word of the name of the other one.
 func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
-	column, name, words := plain(col.Name), plain(key.Name), wordsOf(key.Table)
+	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
 	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
 		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
 	})
@@ -505,10 +505,10 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == words[len(words)-1]+name:
 		return 3, true
-	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && wordsOf(col.Table)[0] == words[0]:
+	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
 	case ends,
-		same && slices.ContainsFunc(wordsOf(col.Table), func(w string) bool { return slices.Contains(words, w) }):
+		same && slices.ContainsFunc(c.wordsOf(col.Table), func(w string) bool { return slices.Contains(words, w) }):
 		return 1, ends
 	}
 	return 0, false
@@ -686,7 +686,20 @@ func (m match) holds() bool {
 // width is how many whole numbers a range has.
 func width(least, greatest int64) float64 { return float64(greatest) - float64(least) + 1 }
 
-// wordsOf returns the words of the name of a table, in the singular.
+// wordsOf returns the words of the name of a table, in the singular, but for one with which all names begin.
+func (c *Census) wordsOf(table string) []string {
+	words := wordsOf(table)
+	other := func(name string) bool {
+		all := wordsOf(name)
+		return len(all) < 2 || all[0] != words[0]
+	}
+	if len(c.tables) > 2 && !slices.ContainsFunc(c.tables, other) {
+		return words[1:]
+	}
+	return words
+}
+
+// wordsOf returns all words of the name of a table, in the singular.
 func wordsOf(table string) []string {
 	words := strings.FieldsFunc(strings.ToLower(table), func(r rune) bool { return r == '_' || r == '.' })
 	for i, w := range words {
