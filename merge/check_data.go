@@ -117,7 +117,7 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 	for _, n := range src.repeats {
 		name := c.ws.jobs[n.parent].plan.Rename.Column
 		if n.alone() {
-			if err := c.namedTwice(ctx, src, s, n); err != nil {
+			if err := c.standing(ctx, src, s, n); err != nil {
 				return err
 			}
 		}
@@ -170,23 +170,40 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	return all-hits >= few && hits*2 < all, hits, all, err
 }
 
-// namedTwice refuses names that stand alone if a server has several rows of such a name.
-func (c *dataCheck) namedTwice(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
+// standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts that
+// are names but for case and blanks, because only exact names follow.
+func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
 	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, newSelection(c.ws, src.server)
 	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
 	if own == nil || copied == nil {
 		return nil
 	}
-	name := own.Exactly(k, "pn."+k.Quote(own.Name))
-	several, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM (SELECT ", name, " AS name FROM ",
-		sel.table(n.parent), " AS pn WHERE ", cmp.Or(parent.plan.Rename.When, "1 = 1"), " GROUP BY ", name,
-		" HAVING COUNT(*) > 1) AS several WHERE name IN (SELECT ", copied.Exactly(k, "s."+k.Quote(copied.Name)),
+	name, text := "pn."+k.Quote(own.Name), "s."+k.Quote(copied.Name)
+	exact := func(of *sqldb.Column, form, value string) string { return of.Exactly(k, fmt.Sprintf(form, value)) }
+	names := func(form string) string {
+		return "(SELECT " + exact(own, form, name) + " AS x FROM " + sel.table(n.parent) + " AS pn WHERE " + name +
+			" IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
+	}
+	const same, alike = "%s", "LOWER(TRIM(%s))"
+	several, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
+		" AS found GROUP BY x HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text),
 		" FROM ", sel.table(src.table.Name), " AS s)"))
+	if err != nil {
+		return err
+	}
 	c.report.problemIf(several > 0, Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name,
 		Column: n.column, Count: several, Message: "several rows of " + n.parent + " have a name that stands here, " +
 			"so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
 			"; or give one of the rows another name on its server; or remove the entry"})
+	stay, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", sel.table(src.table.Name),
+		" AS s WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ", exact(copied, same, text),
+		" NOT IN ", names(same)))
+	if stay > 0 {
+		c.report.warn(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column, Count: stay,
+			Message: "texts are names of " + n.parent + " but for case and blanks, and only exact names follow",
+			Remedy:  "write these texts on the server as the names are written, if they are meant to be these names"})
+	}
 	return err
 }
 

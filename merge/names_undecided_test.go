@@ -104,8 +104,12 @@ func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
 		tables["heroes"].Rename.Copies = []merge.NameCopy{{Table: "letters", Column: "sender"}}
 		// Which of two rows a text means, nobody knows.
 		sources[1].exec(t, "UPDATE heroes SET name = 'Hero6' WHERE id = "+id(2, 8))
-		if _, found := problems(t, opened(t, plan)); len(found[merge.CodeNameCopy]) != 1 {
+		report, found := problems(t, opened(t, plan))
+		if len(found[merge.CodeNameCopy]) != 1 {
 			t.Errorf("nobody hears that two heroes have one name: %v", found)
+		}
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "1 row: texts are names of heroes but for case") {
+			t.Errorf("nobody hears that a text is the name of no hero by its case only: %s", got)
 		}
 		sources[1].exec(t, "UPDATE heroes SET name = 'Hero8' WHERE id = "+id(2, 8))
 		run(t, opened(t, plan))
