@@ -546,6 +546,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 		if c.ws.lock != nil {
 			now.against(c.ws.lock, j.name, c.report.problem)
 		}
+		said := j.whens()
 		for _, target := range j.target.Columns {
 			col := now.Tables[j.name].Columns[target.Name]
 			for _, key := range col.Of {
@@ -554,6 +555,12 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
 					slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name) {
+					continue
+				}
+				if all, err := c.saidOf(ctx, j.name, target.Name, key.When, said[target.Name]); all || err != nil {
+					if err != nil {
+						return err
+					}
 					continue
 				}
 				is, report := "are", c.report.problem
@@ -570,6 +577,30 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// saidOf reports whether each row that a finding is about meets a condition of a reference of the plan, which
+// says where it leads.
+func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said string) (bool, error) {
+	if said == "" {
+		return false, nil
+	}
+	for _, s := range c.ws.servers {
+		t, k := s.db.Tables[table], s.db.Kind
+		if t == nil || t.Column(column) == nil {
+			continue
+		}
+		some := k.Quote(column) + " IS NOT NULL"
+		if t.Column(column).Family == sqldb.FamilyInt {
+			some = k.Quote(column) + " <> 0"
+		}
+		rest, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,
+			" AND (", cmp.Or(found, "1 = 1"), ") AND CASE WHEN ", said, " THEN 1 ELSE 0 END = 0"))
+		if err != nil || rest > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // repeated warns of texts that repeat names which may change: they would keep the old ones.

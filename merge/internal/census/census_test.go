@@ -481,3 +481,21 @@ func TestAPrefixOfAllTablesHidesNoName(t *testing.T) {
 		}
 	})
 }
+
+// A map of numbers to names may have each number twice, as the key that the database counts and as the one that is
+// used.
+func TestACopyOfTheOwnKeyIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		server := []string{"CREATE TABLE sorts (rowid_ INTEGER NOT NULL PRIMARY KEY, id INTEGER, rank INTEGER)"}
+		for n := 1; n <= 12; n++ {
+			server = append(server, fmt.Sprintf("INSERT INTO sorts VALUES (%d, %d, %d)", n, n, 1+n%3))
+		}
+		found := taken(t, target, server, server)
+		for column, want := range map[string]string{"sorts.id": "perhaps sorts.rowid_", "sorts.rank": "plain"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}

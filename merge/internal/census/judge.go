@@ -52,6 +52,13 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		case best.possible():
 			return []Finding{finding(Possible, best, "")}, nil
 		}
+		for _, m := range matches {
+			if own, err := c.repeatsKey(ctx, col, m); own || err != nil {
+				f := finding(Possible, m, "")
+				f.Evidence += "; each row has its own key there"
+				return []Finding{f}, err
+			}
+		}
 		// Keys of a longer table say nothing, and so others may.
 		matches = slices.DeleteFunc(matches, func(m match) bool {
 			return m.full() || m.named < 3 && m.excess() < 3
@@ -102,6 +109,25 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// repeatsKey reports whether a column has, in every row, the key of that row.
+func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, error) {
+	const few = 6
+	if values, _ := m.counts(); m.key.Table != col.Table || m.sampled || !m.full() || values < few {
+		return false, nil
+	}
+	for _, d := range c.servers {
+		if columnOf(d, col) == nil || columnOf(d, m.key) == nil {
+			continue
+		}
+		others, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+			" WHERE ", d.Kind.Quote(col.Name), " <> ", d.Kind.Quote(m.key.Name)))
+		if err != nil || others > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a
