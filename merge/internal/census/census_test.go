@@ -499,3 +499,35 @@ func TestACopyOfTheOwnKeyIsAskedAbout(t *testing.T) {
 		}
 	})
 }
+
+// Of two short lists without gaps, one is longer, and so has all the numbers of the other one.
+func TestAColumnForTwoShortListsIsAskedAboutByKind(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, blocks, beasts int) []string {
+			statements := []string{"CREATE TABLE blocks (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE beasts (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE acts (what INTEGER NOT NULL, act INTEGER NOT NULL, hard INTEGER)"}
+			for table, n := range map[string]int{"blocks": blocks, "beasts": beasts} {
+				for id := 1; id <= n; id++ {
+					statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d)", table, id))
+				}
+			}
+			for n := range 900 {
+				what := 1 + pick(seed+n, blocks)
+				if n%4 == 3 {
+					what = 1 + pick(seed+n, beasts)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO acts VALUES (%d, %d, %d)", what, n%4, 1+pick(n, 30)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 200, 45), server(7, 150, 31))
+		for column, want := range map[string]string{"acts.hard": "plain",
+			"acts.what": "perhaps blocks.id when act IN (0, 1, 2), perhaps beasts.id when act = 3"} {
+			if found[column] != want {
+				t.Errorf("%s: %q, want %q", column, found[column], want)
+			}
+		}
+	})
+}

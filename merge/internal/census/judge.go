@@ -50,7 +50,17 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		case best.certain() && !rival:
 			return []Finding{finding(Reference, best, "")}, nil
 		case best.possible():
-			return []Finding{finding(Possible, best, "")}, nil
+			parts, err := c.split(ctx, col, best)
+			if err != nil || len(parts) == 0 {
+				return []Finding{finding(Possible, best, "")}, err
+			}
+			var all []Finding
+			for _, part := range parts {
+				f := finding(Possible, part.match, part.when)
+				f.partly = true
+				all = append(all, f)
+			}
+			return all, nil
 		}
 		for _, m := range matches {
 			if own, err := c.repeatsKey(ctx, col, m); own || err != nil {
@@ -109,6 +119,98 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// split returns the conditions by which a column refers to several tables, all of whose keys are small and dense:
+// for each kind of rows the values go as far as the keys of one of them. The best match is that of all rows.
+func (c *Census) split(ctx context.Context, col Column, best match) ([]conditional, error) {
+	selectors, err := c.selectorsOf(ctx, col.Table)
+	if err != nil || !best.follows() {
+		return nil, err
+	}
+	for _, by := range selectors {
+		if by == col {
+			continue
+		}
+		with, err := c.endAs(ctx, col, by, best)
+		if err != nil {
+			return nil, err
+		}
+		if len(with) < 2 {
+			continue
+		}
+		found, err := c.selections(ctx, col, by, with[:min(len(with), maxJoined)], false)
+		if err != nil {
+			return nil, err
+		}
+		parts := map[string][]match{} // by kind, those whose keys the values go as far as
+		for _, kinds := range found {
+			for kind, part := range kinds {
+				if part.full() && part.follows() {
+					parts[kind] = append(parts[kind], part)
+				}
+			}
+		}
+		var all []conditional
+		for _, kind := range slices.Sorted(maps.Keys(parts)) {
+			if len(parts[kind]) > 1 {
+				all = nil
+				break
+			}
+			part := parts[kind][0]
+			i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
+			if i < 0 {
+				i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
+			}
+			all[i].add(part)
+			all[i].of = append(all[i].of, kind)
+			all[i].when = c.equals(ctx, by, all[i].of, c.isText(by))
+		}
+		if len(all) > 1 {
+			return all, nil
+		}
+	}
+	return nil, nil
+}
+
+// endAs returns a match and those of the tables whose keys end, on every server, where the values of some kind
+// of rows do.
+func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match, error) {
+	ends := map[string][]int64{} // by kind and server
+	for i, d := range c.servers {
+		if columnOf(d, col) == nil || columnOf(d, by) == nil {
+			continue
+		}
+		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.Quote(by.Name), ", MAX(",
+			d.Kind.Quote(col.Name), ") FROM ", d.Kind.Quote(col.Table), " GROUP BY ", d.Kind.Quote(by.Name)))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if ends[row[0]] == nil {
+				ends[row[0]] = make([]int64, len(c.servers))
+			}
+			ends[row[0]][i] = spanOf([]string{"1", "0", row[1], row[1]}).max
+		}
+	}
+	with := []match{best}
+	for _, key := range c.keys {
+		for _, end := range ends {
+			apart := func(i int) bool {
+				s := c.spans[key][i]
+				return s.distinct < minValues || end[i] > s.max || float64(end[i]) < 0.95*float64(s.max)
+			}
+			far := true
+			for i := range c.servers {
+				far = far && !apart(i)
+			}
+			if far && key != col && key != best.key {
+				with = append(with, match{key: key})
+				break
+			}
+		}
+	}
+	return with, nil
 }
 
 // repeatsKey reports whether a column has, in every row, the key of that row.
@@ -539,10 +641,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	if err != nil {
 		return nil, err
 	}
-	text := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		of := columnOf(d, by)
-		return of != nil && of.Family == sqldb.FamilyText
-	})
+	text := c.isText(by)
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
@@ -571,6 +670,14 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		all = append(all, whole)
 	}
 	return all, nil
+}
+
+// isText reports whether a column holds texts on any server.
+func (c *Census) isText(col Column) bool {
+	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		of := columnOf(d, col)
+		return of != nil && of.Family == sqldb.FamilyText
+	})
 }
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
