@@ -454,10 +454,14 @@ func (j *joined) hit(key Column) string {
 // inside reports whether all values of the span lie in the range of other ones.
 func (s span) inside(other span) bool { return other.min <= s.min && s.max <= other.max }
 
-// around is the span with as many numbers on each side.
+// around is the span with as many numbers on each side, as far as there are such numbers. A column without a
+// sign is compared with no negative one.
 func (s span) around() span {
+	if s.min < 0 {
+		return s
+	}
 	more := s.max - s.min + 1
-	return span{min: s.min - more, max: max(s.max, s.max+more)} // the sum may be too large for a number
+	return span{min: max(s.min-more, 0), max: max(s.max, s.max+more)}
 }
 
 // overlaps reports whether a server has keys in the range of some values.
