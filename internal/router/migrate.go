@@ -193,7 +193,7 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 		if m.Broadcast {
 			continue
 		}
-		s := shape{model: m, table: m.Table(shard), types: map[string]string{}}
+		s := shape{model: m, table: g.cluster.TableOn(m, shard), types: map[string]string{}}
 		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[e.Database])
 		err := shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, s.table), func(tx *gorm.DB) error {
 			return g.look(ctx, tx.Session(&gorm.Session{}), &s, e)
@@ -441,7 +441,8 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 				continue
 			}
 			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", m.Table(shard), database, err)
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard), database,
+					err)
 			}
 		}
 	}

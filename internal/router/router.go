@@ -137,7 +137,7 @@ func (r *Router) Shard(id int64) (int, error) {
 	return r.Entry(shard).Residue, nil
 }
 
-// TableOf looks the name up in the list that NewRouter made.
+// TableOf names the table by the entry of the shard.
 func (r *Router) TableOf(model any, id int64) (string, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *Router) TableOf(model any, id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.Table(shard), nil
+	return r.TableOn(m, shard), nil
 }
 
 // locate returns the model of a value, and the shard of an ID, which a context may refuse.
@@ -191,7 +191,7 @@ func (r *Router) Explain(id int64) (string, error) {
 	var tables []string
 	for _, m := range r.Models {
 		if !m.Broadcast {
-			tables = append(tables, m.Table(shard))
+			tables = append(tables, r.TableOn(m, shard))
 		}
 	}
 	database := r.Place[shard]
