@@ -104,7 +104,7 @@ const (
 	JOIN pg_namespace n ON n.oid = c.relnamespace
 	CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
-	WHERE i.indisunique AND i.indpred IS NULL AND n.nspname = current_schema()
+	WHERE i.indisunique AND i.indpred IS NULL AND k.place <= i.indnkeyatts AND n.nspname = current_schema()
 	ORDER BY c.relname, x.relname, k.place`
 
 	postgresForeigns = `SELECT c.relname AS "table", f.conname AS name, a.attname AS "column",
