@@ -254,7 +254,7 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &DriftError{}
+	var drifts []string
 	first := map[string]shape{} // by model and kind of database
 	for shard, of := range shapes {
 		for _, s := range of {
@@ -271,12 +271,13 @@ func (r *Router) CheckTables(ctx context.Context) error {
 				}
 			}
 			for _, what := range s.missing {
-				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what})
+				drifts = append(drifts, fmt.Sprintf("%s in database %d: %s", s.table, database, what))
 			}
 		}
 	}
-	if len(e.Drifts) > 0 {
-		return e
+	if len(drifts) > 0 {
+		return fmt.Errorf("%w: tables of shards differ from their models: %s", errs.ErrSharding,
+			listed(drifts, "; "))
 	}
 	return nil
 }
