@@ -18,8 +18,8 @@ func EachRow(rows *sql.Rows, err error, read func(*sql.Rows) error) error {
 	return errors.Join(cmp.Or(err, rows.Err()), rows.Close())
 }
 
-// Query reads all rows of a statement, as slices with the values of the driver or with those of a type that it
-// scans into, and the names of their columns if there is a row.
+// Query reads all rows of a statement, each as a slice with the values of the driver or of another type, and
+// the names of their columns if there is a row.
 func Query[R ~[]V, V any](
 	ctx context.Context, q interface {
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -64,7 +64,7 @@ type slot struct {
 	config *gorm.Config
 }
 
-// placeBits is the binary logarithm of the number of slots.
+// slotBits is the binary logarithm of the number of slots.
 const slotBits = 8
 
 // frameClause is the name of a frame among the clauses of a statement.

@@ -417,8 +417,8 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 				continue
 			}
 			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard), database,
-					err)
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard),
+					database, err)
 			}
 		}
 	}
