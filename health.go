@@ -19,10 +19,10 @@ const (
 	stateClosed    = "closed"
 )
 
-// Health says whether a plugin can make IDs, and why not. It marshals to JSON under the names that
-// its fields say; times that are zero and empty texts are left out.
+// Health says whether a plugin can make IDs, and why not. It marshals to JSON under the names in the tags,
+// errors as text; times that are zero and empty texts are left out.
 type Health struct {
-	// State says it in a word ("state"):
+	// State says it in a word:
 	//
 	//	idle       the plugin was not used yet, so it has no node number
 	//	leased     it holds a window of a leased node
@@ -33,31 +33,31 @@ type Health struct {
 	//	overdue    the window has ended, and the store has not extended it
 	//	lost       the store has given the node to somebody else, and the plugin takes another one
 	//	closed     the plugin was closed
-	State string
-	// Ready says whether an ID can be made now ("ready").
-	Ready bool
-	// Node is the node number, if the state has one ("node").
-	Node int64
-	// Owner is the name under which the store of the leases knows the plugin ("owner").
-	Owner string
-	// WindowFrom and WindowUntil bound the window of the leased node, in UTC ("window_from",
-	// "window_until").
-	WindowFrom, WindowUntil time.Time
-	// LastError is the error of the last extension, if that failed ("last_error", as text).
-	LastError error
-	// FailingSince is when the first of the failures in a row began ("failing_since").
-	FailingSince time.Time
+	State string `json:"state"`
+	// Ready says whether an ID can be made now.
+	Ready bool `json:"ready"`
+	// Node is the node number, if the state has one.
+	Node int64 `json:"node"`
+	// Owner is the name under which the store of the leases knows the plugin.
+	Owner string `json:"owner,omitempty"`
+	// WindowFrom and WindowUntil bound the window of the leased node, in UTC.
+	WindowFrom  time.Time `json:"window_from,omitzero"`
+	WindowUntil time.Time `json:"window_until,omitzero"`
+	// LastError is the error of the last extension, if that failed.
+	LastError error `json:"last_error,omitempty"`
+	// FailingSince is when the first of the failures in a row began.
+	FailingSince time.Time `json:"failing_since,omitzero"`
 	// Contested names the table, the key and the node of the last row of somebody else that had a key which was
-	// just made here ("contested"). Such a key is refused with [ErrContested], so no row is lost. It is empty
-	// ten minutes after the last of them, and once the plugin has another node: after two with different keys
-	// it gives a leased number up for another one, at most once a span.
-	Contested string
+	// just made here. Such a key is refused with [ErrContested], so no row is lost. It is empty ten minutes
+	// after the last of them, and once the plugin has another node: after two with different keys it gives a
+	// leased number up for another one, at most once a span.
+	Contested string `json:"contested,omitempty"`
 	// Sources has what the sources of [WithNumbers] have done, by their names, and under the empty name that
-	// of [WithSource] ("sources", with "left", "lasts", "last_error" and "failing_since"). It leaves out
+	// of [WithSource], with "left", "lasts", "last_error" and "failing_since". It leaves out
 	// sources without a method Stats() segment.Stats; those of package segment have it. A source whose store
 	// does not answer leaves Ready alone: rows without its numbers can be created, and another process would
 	// not get any either.
-	Sources map[string]segment.Stats
+	Sources map[string]segment.Stats `json:"sources,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -76,21 +76,12 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		}
 		sources[name] = shown
 	}
+	type plain Health // without this method
 	return json.Marshal(struct {
-		State        string            `json:"state"`
-		Ready        bool              `json:"ready"`
-		Node         int64             `json:"node"`
-		Owner        string            `json:"owner,omitempty"`
-		WindowFrom   time.Time         `json:"window_from,omitzero"`
-		WindowUntil  time.Time         `json:"window_until,omitzero"`
-		LastError    string            `json:"last_error,omitempty"`
-		FailingSince time.Time         `json:"failing_since,omitzero"`
-		Contested    string            `json:"contested,omitempty"`
-		Sources      map[string]source `json:"sources,omitempty"`
-	}{
-		h.State, h.Ready, h.Node, h.Owner, h.WindowFrom, h.WindowUntil, text(h.LastError), h.FailingSince,
-		h.Contested, sources,
-	})
+		plain
+		LastError string            `json:"last_error,omitempty"`
+		Sources   map[string]source `json:"sources,omitempty"`
+	}{plain(h), text(h.LastError), sources})
 }
 
 // text is that of an error, or none.

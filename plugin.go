@@ -33,7 +33,6 @@ type Plugin struct {
 	engine    *fill.Engine
 	closed    atomic.Bool
 	used      sync.Map // has the *gorm.Config of every database on which db.Use was called
-	hot       sync.Map // has the schema of every model that warnOfHotRegion has warned about
 	said      sync.Map // has every saying of warn
 
 	contest   contest
@@ -307,7 +306,7 @@ func (p *Plugin) prepare(db *gorm.DB, model any, table string, seen map[*schema.
 	seen[stmt.Schema] = true
 	plan, err := p.plans.Prepare(stmt.Schema)
 	if err == nil {
-		warnOfHotRegion(db, stmt.Schema, plan, &p.hot, p.log())
+		p.warnOfHotRegion(db, stmt.Schema, plan)
 		p.warnOfUnguarded(stmt.Schema, plan)
 	}
 	faults := []error{err}

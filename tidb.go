@@ -1,9 +1,7 @@
 package snowflakeplugin
 
 import (
-	"log/slog"
 	"strings"
-	"sync"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -11,16 +9,19 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 )
 
+// hotRegion is what warnOfHotRegion says.
+const hotRegion = "TiDB stores the rows of this table in the order of their IDs, so all new rows go to one " +
+	"region at a time; partition the table by HASH, or make its primary key NONCLUSTERED with " +
+	"SHARD_ROW_ID_BITS (docs/tidb.md)"
+
 // warnOfHotRegion warns that all new rows of a model go to one region of TiDB at a time: the table is
-// stored in the order of its primary key, which begins with an ID. It warns once for each model, which it
-// puts into warned, and says nothing if there is no table yet, or if the server does not tell.
-func warnOfHotRegion(
-	db *gorm.DB, s *schema.Schema, plan *fill.Plan, warned *sync.Map, logger *slog.Logger,
-) {
+// stored in the order of its primary key, which begins with an ID. It warns once for each model, and says
+// nothing if there is no table yet, or if the server does not tell.
+func (p *Plugin) warnOfHotRegion(db *gorm.DB, s *schema.Schema, plan *fill.Plan) {
 	if db.DryRun || !isTiDB(db) || len(s.PrimaryFields) == 0 || !plan.Fills(s.PrimaryFields[0]) {
 		return
 	}
-	if _, said := warned.Load(s); said {
+	if _, said := p.said.Load(saying{hotRegion, s}); said {
 		return
 	}
 	// A name that GORM was given may begin with that of a database.
@@ -35,15 +36,9 @@ func warnOfHotRegion(
 		"AND p.table_name = t.table_name AND p.partition_method IN ('HASH', 'KEY'))"
 	var kind string
 	err := db.Session(&gorm.Session{NewDB: true}).Raw(query, database, table).Scan(&kind).Error
-	if err != nil || kind != "CLUSTERED" {
-		return
+	if err == nil && kind == "CLUSTERED" {
+		p.warn(s, hotRegion, "model", s.Name, "table", s.Table)
 	}
-	if _, said := warned.LoadOrStore(s, true); said {
-		return
-	}
-	logger.Warn("snowflakeplugin: TiDB stores the rows of this table in the order of their IDs, so all new "+
-		"rows go to one region at a time; partition the table by HASH, or make its primary key NONCLUSTERED "+
-		"with SHARD_ROW_ID_BITS (docs/tidb.md)", "model", s.Name, "table", s.Table)
 }
 
 // isTiDB tells TiDB by the version that GORM's driver has read when it connected. So nothing is asked of any

@@ -138,11 +138,15 @@ func (id *ID) Scan(src any) error {
 	default:
 		return invalid(fmt.Sprintf("of type %T", src), "make the column a bigint, or text of digits")
 	}
-	if err != nil {
-		return err
+	return id.read(read, err)
+}
+
+// read takes what a method has read, unless it has failed.
+func (id *ID) read(read ID, err error) error {
+	if err == nil {
+		*id = read
 	}
-	*id = read
-	return nil
+	return err
 }
 
 const tooLarge = "the largest id is 9223372036854775807"
@@ -246,12 +250,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	if id == nil {
 		return errNilReceiver("UnmarshalText")
 	}
-	read, err := parseDigits(text)
-	if err != nil {
-		return err
-	}
-	*id = read
-	return nil
+	return id.read(parseDigits(text))
 }
 
 // UnmarshalParam parses the same text as [ParseID] and returns the same errors. gin and echo call it for a
@@ -260,12 +259,7 @@ func (id *ID) UnmarshalParam(param string) error {
 	if id == nil {
 		return errNilReceiver("UnmarshalParam")
 	}
-	read, err := parseDigits(param)
-	if err != nil {
-		return err
-	}
-	*id = read
-	return nil
+	return id.read(parseDigits(param))
 }
 
 // MarshalJSON returns the ID as a JSON string of decimal digits. An ID that is not set is "0". For
@@ -302,11 +296,7 @@ func (id *ID) UnmarshalJSON(data []byte) error {
 	} else {
 		read, err = parseJSONNumber(data)
 	}
-	if err != nil {
-		return err
-	}
-	*id = read
-	return nil
+	return id.read(read, err)
 }
 
 // parseJSONString parses a JSON string, including its quotes.

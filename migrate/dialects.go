@@ -28,37 +28,61 @@ type indexRow struct {
 	Primary              bool
 }
 
-// addIndexes adds the indexes whose columns come in their order.
-func (r *reader) addIndexes(rows []indexRow) {
-	places := map[[2]string]int{}
-	for _, row := range rows {
-		key := [2]string{row.Table, row.Index}
-		i, known := places[key]
-		if !known {
-			i, places[key] = len(r.uniques), len(r.uniques)
-			r.uniques = append(r.uniques, unique{table: row.Table, primary: row.Primary})
-		}
-		r.uniques[i].columns = append(r.uniques[i].columns, row.Column)
+// foreignRow is one column of a foreign key.
+type foreignRow struct{ Table, Name, Column, Parent, Refers string }
+
+// in returns the element of a list that a row of a table belongs to, by its name. The row is the first one if
+// there is none.
+func in[T any](list *[]T, places map[[2]string]int, table, name string, first T) *T {
+	i, known := places[[2]string{table, name}]
+	if !known {
+		i = len(*list)
+		*list, places[[2]string{table, name}] = append(*list, first), i
 	}
+	return &(*list)[i]
 }
 
-// foreignRow is one column of a foreign key.
-type foreignRow struct{ Table, Name, Column, Parent, Refers, Definition string }
-
-func (r *reader) addForeigns(rows []foreignRow) {
-	places := map[[2]string]int{}
-	for _, row := range rows {
-		key := [2]string{row.Table, row.Name}
-		i, known := places[key]
-		if !known {
-			i, places[key] = len(r.foreigns), len(r.foreigns)
-			r.foreigns = append(r.foreigns, foreign{
-				Name: row.Name, Table: row.Table, Parent: row.Parent, Definition: row.Definition,
-			})
-		}
-		r.foreigns[i].Columns = append(r.foreigns[i].Columns, row.Column)
-		r.foreigns[i].Refers = append(r.foreigns[i].Refers, row.Refers)
+// read reads the columns, the foreign keys, and the unique indexes with the primary keys, whose columns come
+// in their order.
+func (r *reader) read() (err error) {
+	queries := map[dialect.Kind][]string{
+		dialect.PostgreSQL: {postgresColumns, postgresForeigns, postgresIndexes},
+		dialect.MySQL:      {mysqlColumns, mysqlForeigns, mysqlIndexes},
+		dialect.SQLite:     {sqliteColumns, sqliteForeigns, sqliteKeys, sqliteIndexes},
+	}[r.Kind]
+	if r.columns, err = scan[*column](r, queries[0]); err != nil {
+		return err
 	}
+	foreigns, err := scan[foreignRow](r, queries[1])
+	if err != nil {
+		return err
+	}
+	places := map[[2]string]int{}
+	for _, row := range foreigns {
+		f := in(&r.foreigns, places, row.Table, row.Name,
+			foreign{Name: row.Name, Table: row.Table, Parent: row.Parent})
+		f.Columns, f.Refers = append(f.Columns, row.Column), append(f.Refers, row.Refers)
+	}
+	clear(places)
+	for _, query := range queries[2:] {
+		rows, err := scan[indexRow](r, query)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			u := in(&r.uniques, places, row.Table, row.Index, unique{table: row.Table, primary: row.Primary})
+			u.columns = append(u.columns, row.Column)
+		}
+	}
+	switch r.Kind {
+	case dialect.PostgreSQL:
+		r.describePostgreSQL()
+	case dialect.MySQL:
+		return r.inPlainMode(r.describeMySQL)
+	case dialect.SQLite:
+		return r.describeSQLite()
+	}
+	return nil
 }
 
 const (
@@ -80,7 +104,7 @@ const (
 	JOIN pg_namespace n ON n.oid = c.relnamespace
 	CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
-	WHERE i.indisunique AND i.indpred IS NULL AND n.nspname = current_schema()
+	WHERE i.indisunique AND i.indpred IS NULL AND k.place <= i.indnkeyatts AND n.nspname = current_schema()
 	ORDER BY c.relname, x.relname, k.place`
 
 	postgresForeigns = `SELECT c.relname AS "table", f.conname AS name, a.attname AS "column",
@@ -96,10 +120,8 @@ const (
 // nextval finds the sequence in the default of a column.
 var nextval = regexp.MustCompile(`^nextval\('((?:[^']|'')+)'::regclass\)$`)
 
-func (r *reader) readPostgreSQL() (err error) {
-	if r.columns, err = scan[*column](r, postgresColumns); err != nil {
-		return err
-	}
+// describePostgreSQL finds out how the columns count.
+func (r *reader) describePostgreSQL() {
 	for _, c := range r.columns {
 		c.Bits = bitsOf(c.Type)
 		if c.Counts != "" {
@@ -109,14 +131,6 @@ func (r *reader) readPostgreSQL() (err error) {
 			c.Sequence, c.Counts = found[1], "nextval"
 		}
 	}
-	indexes, err := scan[indexRow](r, postgresIndexes)
-	if err != nil {
-		return err
-	}
-	r.addIndexes(indexes)
-	foreigns, err := scan[foreignRow](r, postgresForeigns)
-	r.addForeigns(foreigns)
-	return err
 }
 
 func (r *reader) writePostgreSQL() {
@@ -192,32 +206,18 @@ const (
 var integerType = regexp.MustCompile(
 	`^(tinyint|smallint|mediumint|int|bigint)(\(\d+\))?( unsigned)?( zerofill)?`)
 
-func (r *reader) readMySQL() (err error) {
-	if r.columns, err = scan[*column](r, mysqlColumns); err != nil {
-		return err
-	}
-	indexes, err := scan[indexRow](r, mysqlIndexes)
-	if err != nil {
-		return err
-	}
-	r.addIndexes(indexes)
-	foreigns, err := scan[foreignRow](r, mysqlForeigns)
-	if err != nil {
-		return err
-	}
-	r.addForeigns(foreigns)
-	return r.inPlainMode(func(db *gorm.DB) error {
-		table := ""
-		for _, c := range r.columns {
-			if c.Bits = bitsOf(c.Type); c.Table != table {
-				table = c.Table
-				if err := r.readDefinitions(db, table); err != nil {
-					return err
-				}
+// describeMySQL reads how the tables were made.
+func (r *reader) describeMySQL(db *gorm.DB) error {
+	table := ""
+	for _, c := range r.columns {
+		if c.Bits = bitsOf(c.Type); c.Table != table {
+			table = c.Table
+			if err := r.readDefinitions(db, table); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // inPlainMode lets a session show everything, and names in backquotes. With ANSI_QUOTES they would stand in
@@ -334,26 +334,14 @@ const (
 		"JOIN pragma_foreign_key_list(m.name) f WHERE m.type = 'table' ORDER BY m.name, f.id, f.seq"
 )
 
-func (r *reader) readSQLite() (err error) {
+// describeSQLite reads how the tables were made, and finds out which keys are counted by that.
+func (r *reader) describeSQLite() error {
 	tables, err := scan[struct{ Name, SQL string }](r, sqliteTables)
-	if err != nil {
-		return err
-	}
 	r.ddl = map[string]string{}
 	for _, t := range tables {
 		r.ddl[t.Name] = t.SQL
 	}
-	if r.columns, err = scan[*column](r, sqliteColumns); err != nil {
-		return err
-	}
 	r.columns = slices.DeleteFunc(r.columns, func(c *column) bool { return r.ddl[c.Table] == "" })
-	for _, query := range []string{sqliteKeys, sqliteIndexes} {
-		rows, err := scan[indexRow](r, query)
-		if err != nil {
-			return err
-		}
-		r.addIndexes(rows)
-	}
 	for _, c := range r.columns {
 		if strings.Contains(strings.ToUpper(c.Type), "INT") {
 			c.Bits = 64 // whatever the name of the type is
@@ -362,8 +350,6 @@ func (r *reader) readSQLite() (err error) {
 			c.Counts = dialect.Rowid(c.Type, r.ddl[c.Table])
 		}
 	}
-	foreigns, err := scan[foreignRow](r, sqliteForeigns)
-	r.addForeigns(foreigns)
 	return err
 }
 

@@ -300,3 +300,18 @@ func TestAModelSaysWhatIsToBeFilled(t *testing.T) {
 		}
 	})
 }
+
+// A unique index of PostgreSQL may have columns that it only includes. They are no part of the key.
+func TestColumnsThatAKeyIncludesAreNoPartOfIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE bills (id bigserial, number bigint, PRIMARY KEY (id) INCLUDE (number))")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "bills.id")
+		plan, err = migrate.Read(t.Context(), db, &bill{})
+		suite.Must(t, err, "Read of the model")
+		wants(t, plan, migrate.Unguarded, "bills.number")
+	})
+}

@@ -728,7 +728,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 
 // query reads all rows as text.
 func query(ctx context.Context, q Pool, statement string, args ...any) (all [][]string, err error) {
-	_, all, err = sqltable.Query[[]string](ctx, q, statement, args...)
+	_, all, err = dialect.Query[[]string](ctx, q, statement, args...)
 	return all, err
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +47,7 @@ type processor struct {
 
 // step is a callback and its place.
 type step struct {
+	of           processor
 	name, before string
 	run          func(*gorm.DB)
 }
@@ -82,21 +82,18 @@ func Register(
 	if !f.hasInsert() {
 		return errNoInsert()
 	}
-	if err := create.add(
-		step{callbackWatch, gormFirst, f.watch},
-		step{callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows},
-		step{callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction},
-		step{callbackInsert, gormInsert, f.beforeInsert},
-		step{callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
-		step{callbackReset, "", f.finish},
+	if err := add(
+		step{create, callbackWatch, gormFirst, f.watch},
+		step{create, callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert),
+			f.fillRows},
+		step{create, callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert),
+			f.noteTransaction},
+		step{create, callbackInsert, gormInsert, f.beforeInsert},
+		step{create, callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
+		step{create, callbackReset, "", f.finish},
+		step{update, callbackTrack, "gorm:setup_reflect_value", f.track},
+		step{update, callbackReset, "", f.finish},
 	); err != nil {
-		return err
-	}
-	if err := update.add(
-		step{callbackTrack, "gorm:setup_reflect_value", f.track},
-		step{callbackReset, "", f.finish},
-	); err != nil {
-		create.drop(callbackWatch, callbackFill, callbackEnter, callbackInsert, callbackReconcile, callbackReset)
 		return err
 	}
 	// An error after this point leaves open whether the rows are in the database. An error before it,
@@ -131,27 +128,21 @@ func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB
 
 // add registers the steps, all or none. If GORM cannot put a callback in order, it runs none of the
 // statement's callbacks at all and reports no error, so such a callback must not stay.
-func (p processor) add(steps ...step) error {
+func add(steps ...step) error {
 	for i, step := range steps {
-		err := p.register(step.name, step.before, step.run)
+		err := step.of.register(step.name, step.before, step.run)
 		if err == nil {
 			continue
 		}
 		for _, done := range steps[:i+1] {
-			p.drop(done.name)
+			// Each removal reports the callback that is out of order as long as that is still there. The last
+			// removal restores the order.
+			_ = done.of.remove(done.name)
 		}
 		return fmt.Errorf("%w: %s before %s: %w: a callback of the application that names %s must be "+
 			"registered after db.Use of the plugin", errs.ErrCallbacks, step.name, step.before, err, step.name)
 	}
 	return nil
-}
-
-// drop removes callbacks. Each removal reports the callback that is out of order as long as that is
-// still there. The last removal restores the order.
-func (p processor) drop(names ...string) {
-	for _, name := range names {
-		_ = p.remove(name)
-	}
 }
 
 // firstThere returns the first of some callbacks of GORM that is there. The application may have removed
@@ -327,7 +318,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 		return true
 	}
 	cell.SetInt(id)
-	p.one.cell, p.one.id = cell, id
+	p.one.row, p.one.id = row, id
 	return true
 }
 
@@ -359,6 +350,15 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 	}
 }
 
+// frameOf returns the frame of a statement, or nil. A statement that has one cell gets a frame, because what
+// comes next is not what most of them need.
+func (f *filler) frameOf(db *gorm.DB) *frame {
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
+		return f.plans.frames.widen(p, f.plans.planOf(db.Statement))
+	}
+	return f.plans.frames.find(db.Statement)
+}
+
 // noteTransaction remembers the transaction once it has begun, before hooks create rows in it.
 func (f *filler) noteTransaction(db *gorm.DB) {
 	if fr := f.plans.frames.find(db.Statement); fr != nil {
@@ -373,7 +373,7 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 		return
 	}
 	if p := f.plans.frames.oneCellOf(db.Statement); p == nil || len(db.Statement.Clauses) > 0 {
-		f.beforeFrame(db, p)
+		f.beforeFrame(db)
 	} else {
 		p.one.sending = true
 		if db.TranslateError {
@@ -385,20 +385,12 @@ func (f *filler) beforeInsert(db *gorm.DB) {
 	}
 }
 
-// beforeFrame is beforeInsert for a statement that has a frame or needs one. If the statement has one cell,
-// p is its slot, and otherwise nil.
-func (f *filler) beforeFrame(db *gorm.DB, p *slot) {
-	fr := f.plans.frames.find(db.Statement)
-	if p != nil {
-		var err error
-		if fr, err = f.plans.frames.widen(p, f.plans.planOf(db.Statement)); err != nil {
-			_ = db.AddError(err)
-			return
-		}
-	}
+// beforeFrame is beforeInsert for a statement that has a frame or needs one.
+func (f *filler) beforeFrame(db *gorm.DB) {
+	fr := f.frameOf(db)
 	if fr == nil {
 		f.fillRows(db)
-		if fr = f.plans.frames.find(db.Statement); fr == nil || db.Error != nil {
+		if fr = f.frameOf(db); fr == nil || db.Error != nil {
 			return
 		}
 	} else if fr.plan.refills && !db.Statement.SkipHooks {
@@ -495,7 +487,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 // has put it there for an association, and the model has no other key that the clause could be for. MySQL
 // knows no target.
 func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
-	others := f.plans.hasOtherUnique(fr.plan)
+	others := len(f.plans.uniqueIndexes(fr.plan)) > 0
 	if targetsPrimaryKey(fr.plan.schema, conflict) {
 		return db.Name() != dialect.MySQL || !others
 	}
@@ -538,26 +530,19 @@ func (f *filler) insertApart(db *gorm.DB, fr *frame, rows []int) {
 // afterInsert brings IDs and rows together, before associations copy the keys.
 func (f *filler) afterInsert(db *gorm.DB) {
 	before := db.Error
-	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
-		p.afterOneCell(db)
-		if isContested(before, db.Error) {
-			f.suspect(db, f.sentRowOf(db, p.one.id))
-		}
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil && before == nil {
+		translated(db, p.config)
+		p.config, p.one.sending, p.one.inserted = nil, false, !db.DryRun
 		return
 	}
-	fr := f.plans.frames.find(db.Statement)
+	fr := f.frameOf(db)
 	if fr == nil || fr.rows == nil {
 		return
 	}
 	f.afterFrame(db, fr)
-	if isContested(before, db.Error) {
+	if errors.Is(db.Error, errs.ErrContested) && !errors.Is(before, errs.ErrContested) {
 		f.suspect(db, f.sentKeysOf(fr, db))
 	}
-}
-
-// isContested reports whether the INSERT between two errors of a statement was refused for a new key.
-func isContested(before, after error) bool {
-	return errors.Is(after, errs.ErrContested) && !errors.Is(before, errs.ErrContested)
 }
 
 // suspect has the rows looked at that may have refused those of a statement.
@@ -590,33 +575,6 @@ func (f *filler) afterFrame(db *gorm.DB, fr *frame) {
 		}
 	}
 	fr.inserted = true
-}
-
-// afterOneCell does the work of afterInsert for a statement that has one cell.
-func (p *slot) afterOneCell(db *gorm.DB) {
-	sent := p.one.sending
-	p.one.sending = false
-	if sent && db.Error != nil {
-		p.judgeOneCell(db)
-	}
-	translated(db, p.config)
-	p.config = nil
-	if db.Error == nil && !db.DryRun {
-		p.one.inserted = true
-	}
-}
-
-// judgeOneCell is judgeError for a statement that has one cell.
-func (p *slot) judgeOneCell(db *gorm.DB) {
-	cause, own := db.Error, p.one.cell.Int() == p.one.id
-	translated(db, p.config)
-	p.config = nil
-	if key, is := refusalOf(db, nil, cause); is && own {
-		id := strconv.FormatInt(p.one.id, 10)
-		if key == "" || key == id {
-			setError(db, contested(db, []string{id}, (*frame)(nil).state(db, nil), db.Error))
-		}
-	}
 }
 
 // judgeError says in the error of a failed INSERT that its new key is contested, if it is. original is what
@@ -680,11 +638,13 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 // finish takes the IDs back if the statement failed, and ends the frame.
 func (f *filler) finish(db *gorm.DB) {
 	defer f.witnesses.ask(db, f.notes.poolOf)
-	if p := f.plans.frames.oneCellOf(db.Statement); p != nil {
-		p.finishOneCell(db)
+	if p := f.plans.frames.oneCellOf(db.Statement); p != nil && db.Error == nil {
+		translated(db, p.config) // unless the application has removed what comes before
+		p.config, p.one = nil, oneCell{}
+		p.stmt.Store(nil)
 		return
 	}
-	fr := f.plans.frames.find(db.Statement)
+	fr := f.frameOf(db)
 	if fr == nil {
 		return
 	}
@@ -694,18 +654,6 @@ func (f *filler) finish(db *gorm.DB) {
 	}
 	f.open.remove(fr)
 	f.plans.frames.remove(fr)
-}
-
-// finishOneCell ends a statement that has one cell. It takes the ID back if the statement failed, unless
-// the application has set another one.
-func (p *slot) finishOneCell(db *gorm.DB) {
-	translated(db, p.config) // unless the application has removed what comes before
-	p.config = nil
-	if one := &p.one; db.Error != nil && one.cell.Int() == one.id && (!one.inserted || beganTransaction(db)) {
-		one.cell.SetZero()
-	}
-	p.one = oneCell{}
-	p.stmt.Store(nil)
 }
 
 // track makes an update the root of the creates below it: its associations are saved in its
@@ -804,14 +752,4 @@ func (f *filler) sentKeysOf(fr *frame, db *gorm.DB) (rows []sentRow) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// sentRowOf is the row of a statement that has one cell.
-func (f *filler) sentRowOf(db *gorm.DB, id int64) []sentRow {
-	stmt := db.Statement
-	value := func(field *schema.Field) (any, bool) {
-		value, _ := field.ValueOf(stmt.Context, stmt.ReflectValue)
-		return value, true
-	}
-	return []sentRow{{id: id, value: value, tell: f.teller(f.plans.planOf(stmt).columns[0])}}
 }

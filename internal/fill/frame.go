@@ -64,7 +64,7 @@ type slot struct {
 	config *gorm.Config
 }
 
-// placeBits is the binary logarithm of the number of slots.
+// slotBits is the binary logarithm of the number of slots.
 const slotBits = 8
 
 // frameClause is the name of a frame among the clauses of a statement.
@@ -104,7 +104,7 @@ type upsert struct {
 // between two callbacks for the memory and the code of the plugin to leave the caches of the processor, so
 // each callback pays for all that it touches.
 type oneCell struct {
-	cell     reflect.Value
+	row      reflect.Value // the struct
 	id       int64
 	inserted bool // as in a frame
 	sending  bool // as in a frame
@@ -164,14 +164,16 @@ func (t *frameTable) fresh(stmt *gorm.Statement, plan *Plan) *frame {
 	return f
 }
 
-// widen makes a frame of a statement that has one cell, because the application has added clauses since
-// that was filled.
-func (t *frameTable) widen(p *slot, plan *Plan) (*frame, error) {
+// widen makes a frame of a statement that has one cell: the application has added clauses since that was
+// filled, or the statement has failed.
+func (t *frameTable) widen(p *slot, plan *Plan) *frame {
 	f := t.fresh(p.stmt.Load(), plan)
-	f.one[0] = p.one.id
-	f.ids, f.mask, f.inserted = f.one[:], 1, p.one.inserted
-	p.frame, p.one = f, oneCell{}
-	return f, f.openRows()
+	f.structs.pointAt(plan, p.one.row)
+	f.rows, f.one[0] = &f.structs, p.one.id
+	f.ids, f.mask = f.one[:], 1
+	f.sending, f.config, f.inserted = p.one.sending, p.config, p.one.inserted
+	p.frame, p.one, p.config = f, oneCell{}, nil
+	return f
 }
 
 // remove forgets a frame whose statement is over, and closes it.

@@ -531,15 +531,21 @@ func (j *judge) exceeds(db *gorm.DB, f *frame, search *search) bool {
 	if j == nil || !j.counts {
 		return false
 	}
-	var keys []string
+	var found []int
 	for n, row := range j.rows {
 		if !search.missing(row) {
-			text, _ := j.keyText(f, n)
-			keys = append(keys, text)
+			found = append(found, n)
 		}
 	}
-	if int64(len(keys)) <= j.affected {
-		return false
+	return int64(len(found)) > j.affected && j.refuse(db, f, found)
+}
+
+// refuse makes the error of a statement whose new keys, given as indexes into j.rows, are there already.
+func (j *judge) refuse(db *gorm.DB, f *frame, found []int) bool {
+	var keys []string
+	for _, n := range found {
+		text, _ := j.keyText(f, n)
+		keys = append(keys, text)
 	}
 	setError(db, contested(db, keys, f.state(db, j), nil))
 	return true
@@ -559,16 +565,8 @@ func (j *judge) loses(db *gorm.DB, f *frame) bool {
 			}
 		}
 	}
-	var keys []string
-	for _, n := range j.find(db, f, inserted) {
-		text, _ := j.keyText(f, n)
-		keys = append(keys, text)
-	}
-	if len(keys) == 0 {
-		return false
-	}
-	setError(db, contested(db, keys, f.state(db, j), nil))
-	return true
+	found := j.find(db, f, inserted)
+	return len(found) > 0 && j.refuse(db, f, found)
 }
 
 // KeysMade is the setting under which a statement has the keys, in ascending order, that were made for its

@@ -274,7 +274,6 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 			p.indexes[name] = []*schema.Field{constraint.Field}
 		}
 		for _, field := range p.schema.Fields {
-			p.otherUnique = p.otherUnique || field.Unique
 			if field.Unique && !field.PrimaryKey && field.DBName != "" {
 				p.uniqueKeys = append(p.uniqueKeys, UniqueKey{field})
 			}
@@ -282,7 +281,6 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 		// ParseIndexes writes to the schema, hence the lock.
 		for _, index := range p.schema.ParseIndexes() {
 			if index.Class == "UNIQUE" {
-				p.otherUnique = true
 				p.indexes[index.Name] = fieldsOf(index)
 			}
 			if key, ok := lookupKey(index); ok {
@@ -293,7 +291,8 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 	return p.uniqueKeys
 }
 
-// uniqueIndexes returns the columns of every unique index of the model beside the primary key, by its name.
+// uniqueIndexes returns the columns of every unique index of the model beside the primary key, by its name,
+// also of those by which no row can be looked up.
 func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
 	c.Unique(p)
 	return p.indexes
@@ -343,13 +342,6 @@ func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
 	return fields
 }
 
-// hasOtherUnique reports whether the model has any unique key beside the primary key, also one by which no
-// row can be looked up.
-func (c *PlanCache) hasOtherUnique(p *Plan) bool {
-	c.Unique(p)
-	return p.otherUnique
-}
-
 // columnMask is a set of the columns of a plan, by their index.
 type columnMask uint64
 
@@ -390,10 +382,9 @@ type Plan struct {
 	reachOnce sync.Once
 	reaches   bool // see reachesTagged
 
-	keysOnce    sync.Once
-	uniqueKeys  []UniqueKey
-	otherUnique bool // see hasOtherUnique
-	indexes     map[string][]*schema.Field
+	keysOnce   sync.Once
+	uniqueKeys []UniqueKey
+	indexes    map[string][]*schema.Field
 }
 
 // Shard is where the rows of a plan lie.

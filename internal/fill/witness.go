@@ -159,10 +159,12 @@ type sentRow struct {
 	value   func(field *schema.Field) (v any, known bool)
 }
 
-// sentRowAt is the row of a frame that has a key or a number.
+// sentRowAt is the row of a frame that has a key or a number. A NULL that was sent, such as a pointer that is
+// nil, tells rows apart as other values do.
 func sentRowAt(f *frame, i int, id int64) sentRow {
 	return sentRow{id: id, value: func(field *schema.Field) (any, bool) {
-		return f.rows.value(f.context(), i, field)
+		value, known := f.rows.value(f.context(), i, field)
+		return value, known || value != nil
 	}}
 }
 

@@ -173,23 +173,14 @@ func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, 
 
 // texts reads rows of texts. NULL is the empty one.
 func texts(ctx context.Context, q gorm.ConnPool, query string, args ...any) (list [][]string, err error) {
-	err = each(ctx, q, func(rows *sql.Rows) error {
-		columns, err := rows.Columns()
-		if err != nil {
-			return err
-		}
-		row, cells := make([]sql.NullString, len(columns)), make([]any, len(columns))
-		for i := range row {
-			cells[i] = &row[i]
-		}
-		err = rows.Scan(cells...)
-		line := make([]string, len(columns))
-		for i := range row {
-			line[i] = row[i].String
+	_, rows, err := dialect.Query[[]sql.NullString](ctx, q, query, args...)
+	for _, row := range rows {
+		line := make([]string, len(row))
+		for i, cell := range row {
+			line[i] = cell.String
 		}
 		list = append(list, line)
-		return err
-	}, query, args...)
+	}
 	return list, err
 }
 

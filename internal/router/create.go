@@ -190,7 +190,7 @@ func createTogether(c *cluster, db *gorm.DB) {
 		if rows == nil {
 			continue
 		}
-		into := "INSERT INTO " + stmt.Quote(m.Table(shard)) + " "
+		into := "INSERT INTO " + stmt.Quote(c.TableOn(m, shard)) + " "
 		if shard < last {
 			into, begin = fmt.Sprintf("%ss%d AS (%s", begin, shard, into), ", "
 		} else {

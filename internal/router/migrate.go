@@ -139,42 +139,18 @@ func nameShard(s *schema.Schema, e shardmap.Entry) {
 	}
 }
 
-// Drift is a difference between a table and its model, or between the tables of two shards.
-type Drift struct {
-	Shard, Database int
-	Table           string
-	What            string
-}
-
-// DriftError lists what Check has found. It wraps errs.ErrSharding.
-type DriftError struct{ Drifts []Drift }
-
-// Unwrap returns errs.ErrSharding.
-func (e *DriftError) Unwrap() error { return errs.ErrSharding }
-
-// Error names the first of them.
-func (e *DriftError) Error() string {
-	return errs.ErrSharding.Error() + ": tables of shards differ from their models: " +
-		listed(len(e.Drifts), "; ", func(i int) any {
-			d := e.Drifts[i]
-			return fmt.Sprintf("%s in database %d: %s", d.Table, d.Database, d.What)
-		})
-}
-
 // listed joins what errors have to name, up to ten of them.
-func listed(n int, separator string, what func(i int) any) string {
+func listed[T any](all []T, separator string) string {
 	const maxNamed = 10
-	var b strings.Builder
-	for i := range min(n, maxNamed) {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		fmt.Fprint(&b, what(i))
+	var named []string
+	for _, one := range all[:min(len(all), maxNamed)] {
+		named = append(named, fmt.Sprint(one))
 	}
-	if n > maxNamed {
-		fmt.Fprintf(&b, " and %d more", n-maxNamed)
+	text := strings.Join(named, separator)
+	if more := len(all) - len(named); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return b.String()
+	return text
 }
 
 // shape is what a table looks like.
@@ -193,7 +169,7 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 		if m.Broadcast {
 			continue
 		}
-		s := shape{model: m, table: m.Table(shard), types: map[string]string{}}
+		s := shape{model: m, table: g.cluster.TableOn(m, shard), types: map[string]string{}}
 		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[e.Database])
 		err := shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, s.table), func(tx *gorm.DB) error {
 			return g.look(ctx, tx.Session(&gorm.Session{}), &s, e)
@@ -441,7 +417,8 @@ func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 				continue
 			}
 			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", m.Table(shard), database, err)
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard),
+					database, err)
 			}
 		}
 	}

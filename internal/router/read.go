@@ -36,8 +36,7 @@ type MissingError struct {
 
 // Error names the first of them.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model,
-		listed(len(e.IDs), ", ", func(i int) any { return e.IDs[i] }))
+	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model, listed(e.IDs, ", "))
 }
 
 // Unwrap returns gorm.ErrRecordNotFound.

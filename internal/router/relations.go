@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -65,16 +66,9 @@ func (r relations) note(m *shardmap.Model, relation *schema.Relationship, crossi
 
 // allRelations lists the relations of a model, those of embedded structs included.
 func allRelations(s *schema.Schema) []*schema.Relationship {
-	var all []*schema.Relationship
 	of := &s.Relationships
-	for _, some := range [][]*schema.Relationship{of.BelongsTo, of.HasOne, of.HasMany, of.Many2Many} {
-		for _, relation := range some {
-			if relation.Field != nil && relation.FieldSchema != nil {
-				all = append(all, relation)
-			}
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Concat(of.BelongsTo, of.HasOne, of.HasMany, of.Many2Many),
+		func(r *schema.Relationship) bool { return r.Field == nil || r.FieldSchema == nil })
 }
 
 // pathOf is how a relation is named in its model: Items, or Address.Country in an embedded struct.

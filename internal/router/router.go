@@ -137,7 +137,7 @@ func (r *Router) Shard(id int64) (int, error) {
 	return r.Entry(shard).Residue, nil
 }
 
-// TableOf looks the name up in the list that NewRouter made.
+// TableOf names the table by the entry of the shard.
 func (r *Router) TableOf(model any, id int64) (string, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *Router) TableOf(model any, id int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.Table(shard), nil
+	return r.TableOn(m, shard), nil
 }
 
 // locate returns the model of a value, and the shard of an ID, which a context may refuse.
@@ -191,7 +191,7 @@ func (r *Router) Explain(id int64) (string, error) {
 	var tables []string
 	for _, m := range r.Models {
 		if !m.Broadcast {
-			tables = append(tables, m.Table(shard))
+			tables = append(tables, r.TableOn(m, shard))
 		}
 	}
 	database := r.Place[shard]
@@ -254,7 +254,7 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &DriftError{}
+	var drifts []string
 	first := map[string]shape{} // by model and kind of database
 	for shard, of := range shapes {
 		for _, s := range of {
@@ -271,12 +271,13 @@ func (r *Router) CheckTables(ctx context.Context) error {
 				}
 			}
 			for _, what := range s.missing {
-				e.Drifts = append(e.Drifts, Drift{r.Entry(shard).Residue, database, s.table, what})
+				drifts = append(drifts, fmt.Sprintf("%s in database %d: %s", s.table, database, what))
 			}
 		}
 	}
-	if len(e.Drifts) > 0 {
-		return e
+	if len(drifts) > 0 {
+		return fmt.Errorf("%w: tables of shards differ from their models: %s", errs.ErrSharding,
+			listed(drifts, "; "))
 	}
 	return nil
 }

@@ -18,16 +18,6 @@ import (
 // column that holds the key of a colocated row. So no program can store a row where nobody looks for it,
 // not even one that does not use this library.
 
-// checkRole is what a checked column holds.
-type checkRole int
-
-const (
-	// checkKey is the primary key. It is an ID of the shard.
-	checkKey checkRole = iota
-	// checkReference is the key of another row of the shard, or NULL or 0 where there is none.
-	checkReference
-)
-
 // Check is a CHECK constraint of one column in the table of a shard.
 type Check struct {
 	// Name is unique within a database, as MySQL requires. It tells the table, the column, the shard and
@@ -47,7 +37,7 @@ type Check struct {
 // it is used under: a table that is built under another name and renamed later is made with the
 // constraint of its final name. The same statement fragment works in every database.
 func newShardCheck(
-	d gorm.Dialector, table, column string, role checkRole, l generator.Layout, shards, shard int,
+	d gorm.Dialector, table, column string, refers bool, l generator.Layout, shards, shard int,
 ) Check {
 	quoted := func(name string) string {
 		var b strings.Builder
@@ -63,7 +53,7 @@ func newShardCheck(
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
 	c.Expression = fmt.Sprintf("%s > 0 AND %s %% %d = %d", c.Column, sequence, shards, shard)
-	if role == checkReference {
+	if refers {
 		c.Expression += " OR " + c.Column + " = 0"
 	}
 	return c

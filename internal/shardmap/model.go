@@ -18,7 +18,6 @@ type Model struct {
 	Broadcast bool
 	Key       *schema.Field // nil only for a broadcast model
 	Like      *schema.Field // the field whose shard the key takes, or nil
-	tables    []string      // by shard
 	Joins     []joinTable
 	checked   []checkedColumn // of its tables
 }
@@ -34,7 +33,9 @@ type joinTable struct {
 // checkedColumn is a column with a constraint.
 type checkedColumn struct {
 	name string
-	role checkRole
+	// refers means that it has the key of another row of the shard, or NULL or 0 where there is none. Otherwise
+	// it is the primary key.
+	refers bool
 }
 
 // Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
@@ -78,22 +79,6 @@ func parseModel(i int, given any, db *gorm.DB) (*Model, error) {
 		})
 	}
 	return m, nil
-}
-
-// nameTables gives the model its tables by the entries of a map.
-func (m *Model) nameTables(entries []Entry) {
-	m.tables = nil
-	for _, e := range entries {
-		m.tables = append(m.tables, e.TableOn(m.Base.Table))
-	}
-}
-
-// Table returns the name of the model's table on a shard.
-func (m *Model) Table(shard int) string {
-	if m.Broadcast {
-		return m.Base.Table
-	}
-	return m.tables[shard]
 }
 
 // Slice returns a pointer to an empty slice of the model.

@@ -185,7 +185,6 @@ func (t *Topology) addModel(i int, given any) error {
 	if m.Key != nil {
 		m.Like, _ = fill.LikeField(m.Base, m.Key)
 	}
-	m.nameTables(t.entries)
 	t.Models = append(t.Models, m)
 	t.ByType[m.Base.ModelType] = m
 	return nil
@@ -194,13 +193,6 @@ func (t *Topology) addModel(i int, given any) error {
 // WithEntries makes a topology of the same models and databases by the entries of a map that has changed.
 func (t *Topology) WithEntries(entries []Entry) (*Topology, error) {
 	changed := *t
-	changed.Models, changed.ByType = nil, map[reflect.Type]*Model{}
-	for _, m := range t.Models {
-		named := *m
-		named.nameTables(entries)
-		changed.Models = append(changed.Models, &named)
-		changed.ByType[named.Base.ModelType] = &named
-	}
 	return &changed, changed.setEntries(entries)
 }
 
@@ -317,6 +309,14 @@ func (t *Topology) ModelOf(value any) (*Model, error) {
 	return nil, fmt.Errorf("%w: %T; its models are %s", errs.ErrNotSharded, value, strings.Join(known, ", "))
 }
 
+// TableOn returns the name of a model's table on a shard.
+func (t *Topology) TableOn(m *Model, shard int) string {
+	if m.Broadcast {
+		return m.Base.Table
+	}
+	return t.entries[shard].TableOn(m.Base.Table)
+}
+
 // shardedTables returns the table names, without a shard number, of all models that are not broadcast.
 func (t *Topology) shardedTables() []string {
 	var names []string
@@ -400,7 +400,7 @@ func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e En
 			table.Column = column.name
 		}
 		table.Checks = append(table.Checks, newShardCheck(t.Databases[e.Database].Dialector, table.Name,
-			column.name, column.role, t.Layout, e.Modulus, e.Residue))
+			column.name, column.refers, t.Layout, e.Modulus, e.Residue))
 	}
 	return table
 }
@@ -412,9 +412,9 @@ func (t *Topology) noteCheckedColumns() {
 		if m.Broadcast {
 			continue
 		}
-		m.checked = []checkedColumn{{m.Key.DBName, checkKey}}
+		m.checked = []checkedColumn{{m.Key.DBName, false}}
 		if m.Like != nil && isIntegerColumn(m.Like) {
-			m.checked = append(m.checked, checkedColumn{m.Like.DBName, checkReference})
+			m.checked = append(m.checked, checkedColumn{m.Like.DBName, true})
 		}
 		for i := range m.Joins {
 			m.Joins[i].checked = t.checkedJoinColumns(m.Joins[i])
@@ -427,7 +427,7 @@ func (t *Topology) checkedJoinColumns(join joinTable) []checkedColumn {
 	var columns []checkedColumn
 	for _, ref := range join.relation.References {
 		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
-			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, checkKey})
+			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, false})
 		}
 	}
 	return columns

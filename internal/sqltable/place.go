@@ -33,7 +33,7 @@ func Check(ctx context.Context, q Querier, d dialect.Dialect, seen bool, quoted 
 	if seen || query == "" {
 		return nil
 	}
-	_, rows, err := Query[Row](ctx, q, query, args...)
+	_, rows, err := dialect.Query[Row](ctx, q, query, args...)
 	if err == nil && len(rows) == 0 {
 		return dialect.Absent(quoted)
 	}
@@ -47,7 +47,7 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	if query == "" {
 		return p, nil
 	}
-	_, rows, err := Query[Row](ctx, q, query, args...)
+	_, rows, err := dialect.Query[Row](ctx, q, query, args...)
 	if err != nil {
 		return p, err
 	}

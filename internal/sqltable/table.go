@@ -251,7 +251,7 @@ type Bounds struct{ Earliest, Latest time.Time }
 // List returns all rows but the mark.
 func (t *Table) List(ctx context.Context) ([]Row, error) {
 	const what = "reading the rows"
-	rows, err := t.rows(ctx, what, dialect.Write(t.Kind(), t.selects()))
+	rows, err := t.query(ctx, what, t.selects())
 	if err != nil {
 		return nil, err
 	}
@@ -311,18 +311,14 @@ func (t *Table) CheckMark(ctx context.Context) error {
 
 // Find returns the rows that have a key. There are several only if the table lacks its primary key.
 func (t *Table) Find(ctx context.Context, key any) ([]Row, error) {
-	s := dialect.Write(t.Kind(), t.selects(), " WHERE ")
-	return t.rows(ctx, "reading the row of "+t.key(key), t.Same(s, 0, key))
-}
-
-func (t *Table) rows(ctx context.Context, what string, s *dialect.SQL) ([]Row, error) {
-	return t.query(ctx, what, s.String(), s.Args...)
+	s := t.Same(dialect.Write(t.Kind(), t.selects(), " WHERE "), 0, key)
+	return t.query(ctx, "reading the row of "+t.key(key), s.String(), s.Args...)
 }
 
 // query asks for rows of any tables.
 func (t *Table) query(ctx context.Context, what, statement string, args ...any) ([]Row, error) {
 	return Request(ctx, t, Reads, what, func(ctx context.Context, q Querier) ([]Row, error) {
-		_, rows, err := Query[Row](ctx, q, statement, args...)
+		_, rows, err := dialect.Query[Row](ctx, q, statement, args...)
 		return rows, err
 	})
 }
@@ -699,7 +695,7 @@ func (t *Table) look(ctx context.Context) error {
 	s := t.Same(dialect.Write(t.Kind(), t.selects(), " WHERE "), 0, m.Row[0])
 	read := func(ctx context.Context, q Querier) (rows []Row, err error) {
 		if err = Check(ctx, q, t.spec.Dialect, t.place.IsThere, t.name); err == nil {
-			_, rows, err = Query[Row](ctx, q, s.String(), s.Args...)
+			_, rows, err = dialect.Query[Row](ctx, q, s.String(), s.Args...)
 		}
 		return rows, err
 	}
@@ -895,7 +891,7 @@ func (t *Table) do(ctx context.Context, k Kind, what string, do func(context.Con
 // keyed looks for a unique index on the key alone. MySQL does without one where the other
 // databases refuse a statement.
 func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
-	header, rows, err := Query[Row](ctx, q, "SHOW KEYS FROM "+t.name)
+	header, rows, err := dialect.Query[Row](ctx, q, "SHOW KEYS FROM "+t.name)
 	if err != nil {
 		return false, err
 	}

@@ -2,12 +2,13 @@ package sqltable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
 // timeForm is how times are written: all of one length, so that they sort as text.
@@ -77,35 +78,9 @@ func ceilMicros(t time.Time) int64 {
 	return floorMicros(t.Add(time.Microsecond - time.Nanosecond))
 }
 
-// Query reads all rows of a statement, as a [Row] with the values of the driver or as texts, and the names of
-// their columns.
-func Query[R ~[]V, V any](
-	ctx context.Context, q Querier, statement string, args ...any,
-) (names []string, all []R, err error) {
-	rows, err := q.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if names, err = rows.Columns(); err != nil {
-		return nil, nil, err
-	}
-	for rows.Next() {
-		row, dest := make(R, len(names)), make([]any, len(names))
-		for i := range row {
-			dest[i] = &row[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, nil, err
-		}
-		all = append(all, row)
-	}
-	return names, all, rows.Err()
-}
-
 // number asks for a single number.
 func number(ctx context.Context, q Querier, statement string) (int64, error) {
-	_, rows, err := Query[Row](ctx, q, statement)
+	_, rows, err := dialect.Query[Row](ctx, q, statement)
 	if err != nil {
 		return 0, err
 	}

@@ -189,7 +189,7 @@ func (s *Store) claim(
 			return 0, err
 		}
 	} else {
-		_, rows, err := sqltable.Query[sqltable.Row](ctx, q, u.String(), u.Args...)
+		_, rows, err := dialect.Query[sqltable.Row](ctx, q, u.String(), u.Args...)
 		if changed = int64(len(rows)); err != nil || changed == 0 {
 			return 0, err
 		}

@@ -225,6 +225,8 @@ func judgedShapes() []judgedShape {
 			ours: create(func() any { return &[]signal{{ID: []byte("12345678")}, {}} }, updateAll)},
 		{name: "keys of bytes with DoNothing", theirs: &signal{Text: "theirs"},
 			ours: create(func() any { return &[]signal{{}, {}} }, doNothing())},
+		{name: "a struct with a key of two columns", theirs: &berth{Pier: 1, Text: "theirs"},
+			ours: create(func() any { return &berth{Pier: 1} })},
 		{name: "keys of two columns with UpdateAll", theirs: &berth{Pier: 1, Text: "theirs"},
 			ours: create(func() any { return &[]berth{{Pier: 1}, {Pier: 2, ID: 7}} }, updateAll)},
 		{name: "keys of two columns with DoNothing", theirs: &berth{Pier: 1, Text: "theirs"},

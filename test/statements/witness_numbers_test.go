@@ -273,6 +273,66 @@ func (d *doubting) Fill(_ context.Context, ids []int64) error {
 
 func (d *doubting) Refused(number int64) { d.refused = append(d.refused, number) }
 
+// A pontoon has a key that the database makes, and a number of the plugin's own source beside it.
+type pontoon struct {
+	ID   uint
+	Name string `gorm:"size:40"`
+	Code int64  `gorm:"uniqueIndex" snowflake:"true"`
+}
+
+// A source is told of a number that is no key, whether its row was created alone or together with another.
+func TestASourceIsToldOfANumberBesideAKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		for way, rows := range map[string]any{
+			"a struct": &pontoon{Name: "ours"}, "a slice": &[]pontoon{{Name: "ours"}, {Name: "ours too"}},
+		} {
+			t.Run(way, func(t *testing.T) {
+				codes := &doubting{}
+				db := target.Open(t, nil)
+				must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithSource(codes))), "use the plugin")
+				must(t, db.AutoMigrate(&pontoon{}), "make the table")
+				must(t, db.Create(&pontoon{Name: "theirs", Code: 1}).Error, "store a row")
+				err := db.Create(rows).Error
+				if err == nil || !strings.Contains(err.Error(), "pontoon.Code") {
+					t.Errorf("the error does not name the field: %v", err)
+				}
+				if fmt.Sprint(codes.refused) != "[1]" {
+					t.Errorf("the source is told of %v", codes.refused)
+				}
+			})
+		}
+	})
+}
+
+// A barge may have a note.
+type barge struct {
+	ID   int64   `gorm:"primaryKey" snowflake:"true"`
+	Note *string `gorm:"size:40"`
+}
+
+// A NULL that was sent tells rows apart as well, however many rows were sent.
+func TestARowThatDiffersByANullIsAWitness(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		for way, rows := range map[string]any{"a struct": &barge{}, "a slice": &[]barge{{}, {}}} {
+			t.Run(way, func(t *testing.T) {
+				keys := &doubting{}
+				db := target.Open(t, nil)
+				must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithSource(keys))), "use the plugin")
+				must(t, db.AutoMigrate(&barge{}), "make the table")
+				must(t, db.Create(&barge{ID: 1, Note: pointerTo("theirs")}).Error, "store a row")
+				if err := db.Create(rows).Error; !errors.Is(err, snowflakeplugin.ErrContested) {
+					t.Errorf("the error is %v", err)
+				}
+				if len(keys.refused) == 0 {
+					t.Error("the source is not told of the key")
+				}
+			})
+		}
+	})
+}
+
 // A source of the application is told of keys and of numbers.
 func TestASourceOfTheApplicationIsToldWhatIsRefused(t *testing.T) {
 	t.Parallel()
