@@ -43,7 +43,7 @@ func (d *decisions) begin(ctx context.Context) error {
 	*d = decisions{ws: d.ws}
 	t := d.ws.target
 	for _, table := range decisionTables() {
-		err := cmp.Or(dropTemporary(ctx, t, d.name(table)), t.Exec(ctx, ddl(t.Kind, table, true)))
+		err := cmp.Or(t.DropTemporary(ctx, d.name(table)), t.Exec(ctx, ddl(t.Kind, table, true)))
 		if err != nil {
 			return err
 		}
@@ -115,16 +115,6 @@ func analyze(ctx context.Context, target *sqldb.DB, table string) error {
 		return nil
 	}
 	return target.Exec(ctx, "ANALYZE "+table)
-}
-
-// dropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
-// from dropping a table of the game.
-func dropTemporary(ctx context.Context, target *sqldb.DB, table string) error {
-	word := ""
-	if target.Kind == sqldb.MySQL {
-		word = "TEMPORARY "
-	}
-	return target.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
 }
 
 // summed adds up counts over all tables and servers.

@@ -147,7 +147,7 @@ func (ws *workspace) relate() {
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
 	own := ws.servers[server]
 	kind := own.db.Kind
-	src := &sourceTable{job: j, server: server, owner: own, table: source, order: source.Order(kind),
+	src := &sourceTable{job: j, server: server, owner: own, table: source, order: source.Order(),
 		raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""

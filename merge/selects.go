@@ -217,12 +217,15 @@ func (s selection) rows(src *sourceTable, condition ...string) string {
 	return " FROM " + s.table(src.table.Name) + " AS s WHERE " + strings.Join(all, " AND ")
 }
 
+// by returns the expression of a column to order rows by.
+func (s selection) by(c *sqldb.Column) string { return "s." + s.kind.Quote(c.Name) }
+
 // order returns the order in which rows are read. Without a key it is the order by all columns, in which only
 // identical rows can swap places.
 func (s selection) order(src *sourceTable) string {
 	var names []string
-	for _, term := range src.order {
-		names = append(names, term.By())
+	for _, c := range src.order {
+		names = append(names, s.by(c))
 	}
 	if len(names) == 0 {
 		for _, p := range src.pairs {
@@ -246,11 +249,11 @@ func (s selection) behind(src *sourceTable, after []string) string {
 		return ""
 	}
 	var either, same []string
-	for i, term := range src.order {
-		either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
-		same = append(same, term.By()+" = "+after[i])
+	for i, c := range src.order {
+		either = append(either, strings.Join(append(slices.Clone(same), s.by(c)+" > "+after[i]), " AND "))
+		same = append(same, s.by(c)+" = "+after[i])
 	}
-	return src.order[0].By() + " >= " + after[0] + " AND ((" + strings.Join(either, ") OR (") + "))"
+	return s.by(src.order[0]) + " >= " + after[0] + " AND ((" + strings.Join(either, ") OR (") + "))"
 }
 
 // position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
@@ -261,8 +264,8 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 		return after, nil
 	}
 	list := make([]string, len(src.order))
-	for i, term := range src.order {
-		list[i] = term.Read(s.kind)
+	for i, c := range src.order {
+		list[i] = c.ReadExpression(s.kind)
 	}
 	found, err := src.owner.db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
 		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
@@ -321,18 +324,18 @@ func fingerprints(ctx context.Context, ws *workspace,
 // gives rows new positions, and then the last one changes.
 func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
 	db := s.ws.servers[s.server].db
-	terms := t.Order(db.Kind)
+	key := t.Order()
 	clause := " FROM " + s.table(t.Name) + " AS s"
 	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
-		for _, term := range terms {
-			order = append(order, term.By()+[]string{"", " DESC"}[i])
+		for _, c := range key {
+			order = append(order, s.by(c)+[]string{"", " DESC"}[i])
 		}
-		for _, term := range terms {
-			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
-				" LIMIT 1)")
+		for _, c := range key {
+			list = append(list, "(SELECT "+c.ReadExpression(db.Kind)+clause+" ORDER BY "+
+				strings.Join(order, ", ")+" LIMIT 1)")
 		}
 	}
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
@@ -341,17 +344,16 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string
 		return "", err
 	}
 	text = rows[0][0] + " rows"
-	if len(terms) == 0 || rows[0][0] == "0" {
+	if len(key) == 0 || rows[0][0] == "0" {
 		return text, nil
 	}
 	for i, what := range ends {
-		index := 1 + i*len(terms)
-		key := strings.Join(rows[0][index:index+len(terms)], ", ")
-		if c := terms[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
-			!utf8.ValidString(key) {
-			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
+		index := 1 + i*len(key)
+		end := strings.Join(rows[0][index:index+len(key)], ", ")
+		if key[0].Family == sqldb.FamilyBytes || len(end) > 200 || !utf8.ValidString(end) {
+			end = fmt.Sprintf("%x", sha256.Sum256([]byte(end)))
 		}
-		text += ", " + what + " key " + key
+		text += ", " + what + " key " + end
 	}
 	return text, nil
 }

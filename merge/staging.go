@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,63 +99,30 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 
 // create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
-	t, name := s.ws.target, s.name
-	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
-		"merge_new VARCHAR(500), merge_exempt BIGINT DEFAULT 0"
-	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
-	var text []string
-	switch t.Kind {
-	case sqldb.SQLite:
-		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + s.spelled() + ")"}
-	case sqldb.MySQL:
-		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
-		if t.TiDB { // which makes no table of a query
-			columns, like = s.spelled(), ""
-		}
-		text = []string{"CREATE TEMPORARY TABLE " + name + " (" + fixed + columns + ") " +
-			"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" + like}
-	case sqldb.PostgreSQL:
-		columns := make([]string, len(s.columns))
-		for i, c := range s.columns {
-			columns[i] = t.Kind.Quote(c.Name)
-			if s.byBytes && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
-				columns[i] += ` COLLATE "C"`
-			}
-		}
-		text = []string{
-			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
-				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"''::text AS merge_row, ''::text AS merge_new, 0::bigint AS merge_exempt, " +
-				strings.Join(columns, ", ") + " FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
-			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
-				"ALTER merge_exempt SET DEFAULT 0",
-		}
-	}
-	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
-		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
-	for _, statement := range text {
-		if err := t.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// spelled returns the definitions of the columns of the table, each after a comma.
-func (s *stage) spelled() string {
-	var b strings.Builder
+	t, suffix := s.ws.target, ""
+	columns := []string{"merge_n BIGINT DEFAULT 0 PRIMARY KEY", "merge_server BIGINT", "merge_key TEXT",
+		"merge_old VARCHAR(2000)", "merge_tries BIGINT DEFAULT 0", "merge_row VARCHAR(500)",
+		"merge_new VARCHAR(500)", "merge_exempt BIGINT DEFAULT 0"}
 	for _, c := range s.columns {
-		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared))
-		if c.Collation != "" {
-			b.WriteString(" COLLATE " + c.Collation)
+		own := *c
+		if s.byBytes && t.Kind == sqldb.PostgreSQL && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
+			own.Collation = `"C"`
 		}
+		columns = append(columns, own.Like(t.Kind))
 	}
-	return b.String()
+	if t.Kind == sqldb.MySQL {
+		suffix = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+	}
+	err := t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.name+" ("+strings.Join(columns, ", ")+")"+suffix)
+	if err != nil {
+		return err
+	}
+	return t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
+		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
 }
 
 func (s *stage) drop(ctx context.Context) error {
-	return errors.Join(dropTemporary(ctx, s.ws.target, s.name), dropTemporary(ctx, s.ws.target, s.found))
+	return errors.Join(s.ws.target.DropTemporary(ctx, s.name), s.ws.target.DropTemporary(ctx, s.found))
 }
 
 // load adds the rows of one server, as they would be written: with redirected references and new

@@ -34,7 +34,7 @@ type sourceTable struct {
 	table  *sqldb.Table
 	pairs  []pair
 	key    []int // the positions in pairs of the primary key
-	order  []sqldb.OrderTerm
+	order  []*sqldb.Column // by which rows are read
 	raw    bool // from SQLite to SQLite values are not converted
 	// What has to follow the rows of other tables, and the expressions that are read for it.
 	links   []sourceLink
@@ -225,11 +225,7 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 }
 
 // numbered reports whether whole numbers say where a chunk ends.
-func (src *sourceTable) numbered() bool {
-	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
-		return !o.Whole(src.owner.db.Kind)
-	})
-}
+func (src *sourceTable) numbered() bool { return src.table.Numbered(src.owner.db.Kind) }
 
 // renamed returns the position of the column that the policy rename changes, or -1.
 func (src *sourceTable) renamed() int {

@@ -172,6 +172,16 @@ func (d *DB) transaction(ctx context.Context, fn func() (commit string, err erro
 	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
 }
 
+// DropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
+// from dropping a table of the game.
+func (d *DB) DropTemporary(ctx context.Context, table string) error {
+	word := ""
+	if d.Kind == MySQL {
+		word = "TEMPORARY "
+	}
+	return d.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
+}
+
 // HasTable reports whether the database has a table now, even if the catalog was read before it was made.
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 	query := map[Kind]string{

@@ -32,7 +32,7 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
 			a.attnotnull, a.atthasdef, a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE
 				e.adrelid = a.attrelid AND e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'),
-			a.attgenerated <> '', a.atttypmod, l.collname,
+			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END
 			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid

@@ -67,7 +67,7 @@ func sqliteStatement(t *Table, row []string) {
 	}
 	for _, name := range []string{"oid", "_rowid_", "rowid"} {
 		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
-			t.RowID = name
+			t.rowID = &Column{Name: name, Family: FamilyInt}
 		}
 	}
 }

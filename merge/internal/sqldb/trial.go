@@ -272,13 +272,9 @@ func (r *Trial) Takes(ctx context.Context, column int, v any) error {
 	}
 	name := fmt.Sprintf("%s_c%d", r.name, column)
 	if r.singles[column] == nil {
-		text := "CREATE TEMP TABLE " + name + " AS SELECT " + trialNumber + ", " + PostgreSQL.Quote(c.Name) +
-			" FROM " + r.name + " WITH NO DATA"
-		if r.d.Kind == MySQL {
-			text = "CREATE TEMPORARY TABLE " + name + " (" + trialNumber +
-				" BIGINT DEFAULT 0 PRIMARY KEY) AS SELECT " + MySQL.Quote(c.Name) + " FROM " + r.name + " WHERE 1 = 0"
-		}
-		if err := r.d.Exec(ctx, text); err != nil {
+		err := r.d.Exec(ctx, "CREATE TEMPORARY TABLE "+name+" ("+trialNumber+" BIGINT PRIMARY KEY, "+
+			c.Like(r.d.Kind)+")")
+		if err != nil {
 			return err
 		}
 		r.singles[column] = NewWriter(r.d, name, []*Column{trialKey(), c}, false)
@@ -295,14 +291,10 @@ func (r *Trial) Drop(ctx context.Context) error {
 	if r.writer != nil {
 		err = r.writer.Close()
 	}
-	drop := "DROP TABLE IF EXISTS "
-	if r.d.Kind == MySQL {
-		drop = "DROP TEMPORARY TABLE IF EXISTS "
-	}
 	for at, w := range r.singles {
-		err = errors.Join(err, w.Close(), r.d.Exec(ctx, fmt.Sprintf("%s%s_c%d", drop, r.name, at)))
+		err = errors.Join(err, w.Close(), r.d.DropTemporary(ctx, fmt.Sprintf("%s_c%d", r.name, at)))
 	}
-	return errors.Join(err, r.d.Exec(ctx, drop+r.name))
+	return errors.Join(err, r.d.DropTemporary(ctx, r.name))
 }
 
 // mysqlPartitions returns the condition under which a table of MySQL has a partition for a row. It is "" if
