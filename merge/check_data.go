@@ -65,7 +65,7 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 			case j.plan.Where == "":
 				met = all
 			case j.plan.Orphans == "drop":
-				met, err = s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", sel.table(j.name),
+				met, err = s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", sel.table(j.name),
 					" AS s WHERE (", j.plan.Where, ")"))
 				if err != nil {
 					return err
@@ -158,7 +158,7 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	}
 	k, sel := db.Kind, newSelection(ws, server)
 	copied := "s." + k.Quote(text.column)
-	q := sqldb.NewStatement(k, "SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
+	q := db.SQL("SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
 		" AS s JOIN ", sel.table(parent.Name), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref),
 		" WHERE ", copied, " <> '' LIMIT ", sampled)
 	err = db.Each(ctx, q, func(values []any) error {
@@ -185,7 +185,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			" IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
 	}
 	const same, alike = "%s", "LOWER(TRIM(%s))"
-	several, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
+	several, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
 		" AS found GROUP BY x HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text),
 		" FROM ", sel.table(src.table.Name), " AS s)"))
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			"so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
 			"; or give one of the rows another name on its server; or remove the entry"})
-	stay, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", sel.table(src.table.Name),
+	stay, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", sel.table(src.table.Name),
 		" AS s WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ", exact(copied, same, text),
 		" NOT IN ", names(same)))
 	if stay > 0 {
@@ -216,7 +216,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			continue
 		}
 		k, n := s.db.Kind, int64(0)
-		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
+		q := s.db.SQL("SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
 			k.Quote(l.column), " LIKE '%0%'")
 		err := s.db.Each(ctx, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
@@ -251,7 +251,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		own = "(" + j.plan.Where + ")"
 	}
 	count := func(condition string) (int64, error) {
-		return s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+		return s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ",
 			s.db.Kind.Quote(src.table.Name), " AS s WHERE ", own, " AND ", condition))
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
@@ -488,7 +488,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	s := src.owner
 	name := "s." + s.db.Kind.Quote(column)
 	l := c.ws.layout
-	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
+	q := s.db.SQL(fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
 		"((%[1]s >> %[3]d) & %[4]d) END AS made_by, COUNT(*)", name, l.least, l.shift, l.mask),
 		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
@@ -702,7 +702,7 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	}
 	var ask func(some []any) error
 	ask = func(some []any) error {
-		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind),
+		q := db.SQL("SELECT ", source.ReadExpression(db.Kind),
 			newSelection(ws, server).rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
 		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
@@ -749,7 +749,7 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 						condition = append(condition, "("+when+")")
 					}
 				}
-				q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...))
+				q := s.db.SQL("SELECT COUNT(*)", sel.rows(src, condition...))
 				n, err := s.db.Number(ctx, q)
 				if err != nil {
 					return err

@@ -102,7 +102,7 @@ func (c *copier) choose(ctx context.Context) (string, error) {
 			return wayRows, nil
 		}
 		uri := "file:" + (&url.URL{Path: source.Catalog}).EscapedPath() + "?mode=ro"
-		_, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+		_, err := target.Run(ctx, target.SQL("ATTACH DATABASE ").Bind(uri).
 			Add(" AS merge_source"))
 		if err == nil {
 			return wayAttach, nil
@@ -149,7 +149,7 @@ func (c *copier) whole(ctx context.Context, column string) (bool, error) {
 	if source.Kind != sqldb.SQLite {
 		return true, nil
 	}
-	n, err := source.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+	n, err := source.Number(ctx, source.SQL("SELECT COUNT(*) FROM (SELECT 1 FROM ",
 		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
 		") NOT IN ('integer', 'null') LIMIT 1)"))
 	return n == 0, err
@@ -405,7 +405,7 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 		into = "main." + into
 	}
 	return func(ctx context.Context) (n int64, last []string, err error) {
-		q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+		q := c.ws.target.SQL("INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
 		for i, expression := range c.selected(s) {
 			if i > 0 {
 				q.Add(", ")
@@ -440,7 +440,7 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 // the target still writes.
 func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(c.sel), ", "),
+	q := c.src.owner.db.SQL("COPY (SELECT ", strings.Join(c.selected(c.sel), ", "),
 		c.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So

@@ -125,7 +125,7 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 	t := m.ws.target
 	for _, j := range m.ws.order {
-		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
+		q := t.SQL("SELECT server, row_key, col, old_name, new_name, new_key FROM ",
 			t.Kind.Quote(tableRenames), " WHERE tbl = ").Bind(j.name).Add(" ORDER BY server, row_key")
 		err := t.Each(ctx, q, func(values []any) error {
 			server, err := numbers(values[0])

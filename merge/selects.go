@@ -267,7 +267,7 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	for i, c := range src.order {
 		list[i] = c.ReadExpression(s.kind)
 	}
-	found, err := src.owner.db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
+	found, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT ", strings.Join(list, ", "),
 		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
@@ -280,7 +280,7 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
+	return src.owner.db.Number(ctx, src.owner.db.SQL("SELECT COUNT(*)", s.rows(src)))
 }
 
 // counted returns the range of the keys in a column that were counted, and whether there are keys that a
@@ -288,12 +288,12 @@ func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
 	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.layout.least, 10)
 	clause := " FROM " + s.table(table) + " WHERE " + key
-	err = db.Row(ctx, sqldb.NewStatement(s.kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
+	err = db.Row(ctx, db.SQL("SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
 		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
 	if err != nil {
 		return keySpan{}, false, err
 	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT 1", clause, " >= ", limit, " LIMIT 1"))
+	rows, err := db.Strings(ctx, db.SQL("SELECT 1", clause, " >= ", limit, " LIMIT 1"))
 	return span, len(rows) > 0, err
 }
 
@@ -339,7 +339,7 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string
 		}
 	}
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
+	rows, err := db.Strings(ctx, db.SQL("SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
@@ -428,7 +428,7 @@ func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error)
 	list := s.expressions(r.src, false)
 	extras := len(list)
 	list = append(list, r.src.extras...)
-	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "),
+	q := source.SQL("SELECT ", strings.Join(list, ", "),
 		s.rows(r.src, r.where, s.behind(r.src, r.after)), s.order(r.src))
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
@@ -655,7 +655,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	if missing == "" {
 		return verdict{none: true}, nil
 	}
-	q := sqldb.NewStatement(sel.kind, "SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
+	q := src.owner.db.SQL("SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
 		" FROM ", sel.table(j.name), " AS s WHERE ", missing)
 	if j.plan.Where != "" {
 		q.Add(" AND (", j.plan.Where, ")")
@@ -747,7 +747,7 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 // held notes which of some values a table holds, among the rows that the rest of a statement selects.
 func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, clause string,
 	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) error {
-	q := sqldb.NewStatement(db.Kind, "SELECT x.merge_n FROM (")
+	q := db.SQL("SELECT x.merge_n FROM (")
 	between := ""
 	for n, key := range keys {
 		asked, possible := make([]any, len(key)), !there[n]

@@ -175,7 +175,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 				s.job.name, err)
 		}
 		for n, short := range long {
-			q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
+			q := s.ws.target.SQL("UPDATE ", s.name, " SET merge_row = ").Bind(short).
 				Add(" WHERE merge_n = ").Bind(n)
 			if _, err := s.ws.target.Run(ctx, q); err != nil {
 				return err
@@ -205,7 +205,7 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	if rank == 1 { // any other rank says itself that its group has several rows
 		size, several = ", COUNT(*) OVER (PARTITION BY "+terms+") AS merge_c", " AND merge_c > 1"
 	}
-	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
+	q := t.SQL("INSERT INTO ", s.found,
 		" (merge_position, merge_member, merge_rank, merge_keeper) SELECT merge_p, merge_n, merge_r, merge_k "+
 			"FROM (SELECT merge_n, ROW_NUMBER() OVER (ORDER BY ", terms, ", ", order, ") AS merge_p, ",
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
@@ -232,9 +232,8 @@ func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	if t.Kind == sqldb.MySQL {
 		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
 	}
-	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT ", sorted,
-		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", terms,
-		" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+	n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (SELECT ", sorted, "1 AS merge_one FROM ", s.name,
+		" WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
 }
 
@@ -257,7 +256,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 		list[i] = ", " + c.ReadExpression(t.Kind)
 	}
 	for last := int64(0); ; {
-		q := sqldb.NewStatement(t.Kind,
+		q := t.SQL(
 			"SELECT g.merge_position, g.merge_member, g.merge_rank, s.merge_server, s.merge_tries, s.merge_key, ",
 			"s.merge_old", strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name,
 			" AS s ON s.merge_n = g.merge_member WHERE g.merge_position > ").Bind(last).
@@ -301,7 +300,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 // keepers returns the rows that stay as they are instead of those that were found, at most so many.
 func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, error) {
 	all := map[int64]stagedRow{}
-	q := sqldb.NewStatement(s.ws.target.Kind, "SELECT g.merge_member, k.merge_server, k.merge_key FROM ",
+	q := s.ws.target.SQL("SELECT g.merge_member, k.merge_server, k.merge_key FROM ",
 		s.found, " AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
 		strconv.Itoa(max(limit, 0)))
 	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
@@ -320,8 +319,7 @@ func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 		for i, r := range batch {
 			members[i] = r.n
 		}
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (").
-			BindAll(members...).Add(")")
+		q := s.ws.target.SQL("DELETE FROM ", s.name, " WHERE merge_n IN (").BindAll(members...).Add(")")
 		if _, err := s.ws.target.Run(ctx, q); err != nil {
 			return err
 		}

@@ -33,9 +33,9 @@ type sourceTable struct {
 	owner  *server
 	table  *sqldb.Table
 	pairs  []pair
-	key    []int // the positions in pairs of the primary key
+	key    []int           // the positions in pairs of the primary key
 	order  []*sqldb.Column // by which rows are read
-	raw    bool // from SQLite to SQLite values are not converted
+	raw    bool            // from SQLite to SQLite values are not converted
 	// What has to follow the rows of other tables, and the expressions that are read for it.
 	links   []sourceLink
 	whole   []sourceWhole

@@ -30,9 +30,6 @@ const (
 	PostgreSQL Kind = dialect.PostgreSQL
 )
 
-// NewStatement returns a statement that begins with the given text.
-func NewStatement(k Kind, text ...string) *Statement { return dialect.Write(k, text...) }
-
 // maxParams returns how many values one statement may bind.
 func maxParams(k Kind) int {
 	if k == SQLite {
@@ -55,8 +52,8 @@ type Table struct {
 	Triggers   []string
 	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
 	Engine string
-	// rowID is the row number of SQLite, which every row has; nil if there is none, or if columns have all of its
-	// names.
+	// rowID is the row number of SQLite, which every row has; nil if there is none, or if columns have all of
+	// its names.
 	rowID *Column
 	// Heirs says that other tables of PostgreSQL inherit from it, whose rows it shows as if they were its own.
 	Heirs bool
@@ -87,8 +84,8 @@ type Column struct {
 // Counts reports whether the database gives the column its values by counting.
 func (c *Column) Counts() bool { return c.counted || c.sequence != "" }
 
-// Like returns the definition of a column with the name, the type and the collation of this one. Without NULL,
-// a TIMESTAMP of MySQL or MariaDB may get a default of its own.
+// Like returns the definition of a column with the name, the type and the collation of this one. Without
+// NULL, a TIMESTAMP of MySQL or MariaDB may get a default of its own.
 func (c *Column) Like(k Kind) string {
 	text := k.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared)
 	if c.Collation != "" {
@@ -417,8 +414,8 @@ type Object struct {
 	Acts bool   // the database runs it by itself
 }
 
-// Order returns the columns by which the rows of a table are read, so that a run that goes on can pass over the
-// rows that were read before: every row has another position. It returns none if the table has no key.
+// Order returns the columns by which the rows of a table are read, so that a run that goes on can pass over
+// the rows that were read before: every row has another position. It returns none if the table has no key.
 func (t *Table) Order() []*Column {
 	if t.rowID != nil {
 		return []*Column{t.rowID}
