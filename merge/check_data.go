@@ -498,7 +498,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		case err != nil:
 		case n[0] < 0:
 			o.plain += n[1]
-		case slices.Contains(s.numbers, n[0]):
+		case slices.Contains(s.numbers(), n[0]):
 			o.own += n[1]
 		default:
 			o.others[n[0]] += n[1]

@@ -253,23 +253,31 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 	}
 	next := *c.entry
 	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
-	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
-		if err := c.out.Write(ctx, c.values(rows)); err != nil {
-			return false, err
-		}
-		c.ws.failpoint("written")
-		return next.done, c.ws.journal.record(ctx, &next)
-	})
-	if err != nil && ctx.Err() == nil {
-		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
-			return err
-		}
+	err := c.commit(ctx, &next, func() error { return c.out.Write(ctx, c.values(rows)) })
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil {
+	if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
 		return err
 	}
 	c.written(next)
 	return nil
+}
+
+// commit does a part of the work and says so in the journal, in one transaction, and goes on behind it. The
+// work may change what the journal will say.
+func (c *copier) commit(ctx context.Context, next *entry, work func() error) error {
+	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+		if err := work(); err != nil {
+			return false, err
+		}
+		c.ws.failpoint("written")
+		return next.done, c.ws.journal.record(ctx, next)
+	})
+	if err == nil {
+		c.written(*next)
+	}
+	return err
 }
 
 // written goes on behind a chunk that the target has.
@@ -360,20 +368,14 @@ func (c *copier) direct(ctx context.Context,
 	for !c.entry.done {
 		end := c.after
 		next := *c.entry
-		err := c.ws.target.Unflushed(ctx, func() (done bool, err error) {
-			n, last, err := copyRows(ctx)
-			if err != nil {
-				return false, err
-			}
-			c.ws.failpoint("written")
-			end = last
-			next.read, next.written = next.read+n, next.written+n
-			next.done = n < int64(c.ws.chunkRows)
-			return next.done, c.ws.journal.record(ctx, &next)
+		err := c.commit(ctx, &next, func() (err error) {
+			var n int64
+			n, end, err = copyRows(ctx)
+			next.read, next.written, next.done = next.read+n, next.written+n, n < int64(c.ws.chunkRows)
+			return err
 		})
 		switch {
 		case err == nil:
-			c.written(next)
 			c.after = end
 		case ctx.Err() != nil:
 			return err
@@ -518,6 +520,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
+	c := &copier{ws: r.ws, src: part, entry: e, progress: p}
 	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
 	return input.all(ctx, func(read chunk) error {
@@ -527,20 +530,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 		}
 		next := *e
 		next.read, next.written, next.done = e.read+read.read, e.written+int64(len(rows)), read.ended
-		err = r.ws.target.Transaction(ctx, func() error {
-			if err := r.update(ctx, part, late, rows); err != nil {
-				return err
-			}
-			r.ws.failpoint("written")
-			return r.ws.journal.record(ctx, &next)
-		})
-		if err != nil {
-			return err
-		}
-		*e = next
-		r.ws.failpoint("committed")
-		p.add(src.job.name, src.owner.Name, int(read.read))
-		return nil
+		return c.commit(ctx, &next, func() error { return r.update(ctx, part, late, rows) })
 	})
 }
 

@@ -237,7 +237,7 @@ func (m *Merge) watch(all *verify.Plan) {
 
 func (m *Merge) server(s Server) verify.Server {
 	return verify.Server{
-		Name: s.Name, Number: s.Number, Numbers: append([]int64{s.Number}, s.Also...),
+		Name: s.Name, Number: s.Number, Numbers: s.numbers(),
 		Open: func(ctx context.Context) (*sql.DB, error) {
 			dsn, err := resolveDSN(s.Name, s.DSN)
 			if err != nil {

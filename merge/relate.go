@@ -62,8 +62,7 @@ func (ws *workspace) connectAll(ctx context.Context) error {
 	})
 	for i, s := range ws.given.Servers {
 		if opened[i] != nil {
-			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
-				numbers: append([]int64{s.Number}, s.Also...)})
+			ws.servers = append(ws.servers, &server{Server: s, db: opened[i]})
 		}
 	}
 	ws.target = opened[len(opened)-1]

@@ -154,7 +154,7 @@ func retireIn(ctx context.Context, ws *workspace, table string, only bool) error
 		return nil // nobody has leased a number, so the numbers are given by hand: see merge_servers
 	}
 	for _, s := range ws.servers {
-		for _, number := range s.numbers {
+		for _, number := range s.numbers() {
 			if number == ws.plan.Target.Number {
 				continue
 			}

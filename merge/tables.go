@@ -55,8 +55,7 @@ func (src *sourceTable) of(table string) tableServer { return tableServer{table,
 // server is a source of the plan and its database.
 type server struct {
 	Server
-	db      *sqldb.DB
-	numbers []int64
+	db *sqldb.DB
 }
 
 // pair is a column of a source and the column of the target that it is copied to.
