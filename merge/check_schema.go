@@ -471,7 +471,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 			continue
 		}
 		for _, src := range j.present() {
-			if err := c.sum(ctx, src.owner.db, s, newSelection(ws, src.server).rows(src)); err != nil {
+			if err := c.sum(ctx, src.owner.db, s, src.sel.rows(src)); err != nil {
 				return err
 			}
 		}

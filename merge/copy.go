@@ -31,7 +31,6 @@ type copier struct {
 	ws        *workspace
 	decisions *decisions
 	src       *sourceTable
-	sel       selection
 	entry     *entry
 	progress  *progress
 	out       *sqldb.Writer
@@ -362,7 +361,7 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 // copies the next one, and returns how many rows there were, and the position of the last one.
 func (c *copier) direct(ctx context.Context,
 	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
-	if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
+	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 		return err
 	}
 	for !c.entry.done {
@@ -389,7 +388,7 @@ func (c *copier) direct(ctx context.Context,
 			if err := c.writeChunk(ctx, rest); err != nil {
 				return err
 			}
-			if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
+			if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 				return err
 			}
 		}
@@ -400,7 +399,7 @@ func (c *copier) direct(ctx context.Context,
 // insertSelect lets the target read the source, whose tables have a prefix there.
 func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	s := c.sel
+	s := c.src.sel
 	s.prefix = prefix
 	into := k.Quote(c.src.job.name)
 	if k == sqldb.SQLite {
@@ -420,7 +419,7 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 		}
 		q.Add(s.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)))
 		if n, err = c.ws.target.Run(ctx, q); err == nil {
-			last, err = c.sel.position(ctx, c.src, c.after, n)
+			last, err = c.src.sel.position(ctx, c.src, c.after, n)
 		}
 		return n, last, err
 	}
@@ -442,8 +441,8 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 // the target still writes.
 func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	q := c.src.owner.db.SQL("COPY (SELECT ", strings.Join(c.selected(c.sel), ", "),
-		c.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
+	q := c.src.owner.db.SQL("COPY (SELECT ", strings.Join(c.selected(c.src.sel), ", "),
+		c.src.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
 	// there is room on both sides, and the source goes on while the target works.
@@ -460,7 +459,7 @@ func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
 		if err == nil {
-			last, err = c.sel.position(ctx, c.src, c.after, rows)
+			last, err = c.src.sel.position(ctx, c.src, c.after, rows)
 		}
 		sent <- err
 	}()

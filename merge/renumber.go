@@ -223,7 +223,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
 			continue
 		}
-		span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
+		span, _, err := src.sel.counted(ctx, j.name, j.key().Name)
 		if err != nil {
 			return false, err
 		}
@@ -271,7 +271,7 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 	for _, src := range j.present() {
 		db := src.owner.db
 		key := db.Kind.Quote(j.key().Name)
-		n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", newSelection(o.ws, src.server).table(j.name),
+		n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", src.sel.table(j.name),
 			" WHERE ", key, " IS NULL OR ", key, " < 0 OR ", key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
 		if err != nil || n > 0 {
 			return false, err

@@ -258,8 +258,7 @@ func (r *runner) copy(ctx context.Context) error {
 				continue
 			}
 			before := e.written
-			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p,
-				sel: newSelection(r.ws, src.server)}
+			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,

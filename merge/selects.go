@@ -413,7 +413,7 @@ func (r *reader) page(ctx context.Context) (page chunk, err error) {
 	err = notEnough(err)
 	r.skip += page.read
 	if err == nil && r.src.numbered() && !page.ended {
-		r.after, err = newSelection(r.ws, r.src.server).position(ctx, r.src, r.after, page.read)
+		r.after, err = r.src.sel.position(ctx, r.src, r.after, page.read)
 	}
 	return page, err
 }
@@ -424,7 +424,7 @@ func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { ret
 // read calls fn for the chunks of at most so many rows, or of all rows.
 func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
 	source := r.src.owner.db
-	s := newSelection(r.ws, r.src.server)
+	s := r.src.sel
 	list := s.expressions(r.src, false)
 	extras := len(list)
 	list = append(list, r.src.extras...)
@@ -646,7 +646,7 @@ type verdict struct {
 // look finds the values of a reference that lead to no row of their own server.
 func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	ref sqldb.Reference) (v verdict, err error) {
-	sel := newSelection(e.ws, src.server)
+	sel := src.sel
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
 	if skipped {
@@ -736,7 +736,7 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 		if k == src.server {
 			continue
 		}
-		clause := newSelection(e.ws, k).rows(other)
+		clause := other.sel.rows(other)
 		if err := e.held(ctx, db, other.table, clause, src, ref, keys, there); err != nil {
 			return nil, false, err
 		}

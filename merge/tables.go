@@ -31,6 +31,7 @@ type sourceTable struct {
 	job    *tableJob
 	server int // position in the plan
 	owner  *server
+	sel    selection // writes the statements that read it
 	table  *sqldb.Table
 	pairs  []pair
 	key    []int           // the positions in pairs of the primary key
