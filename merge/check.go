@@ -273,8 +273,7 @@ func (c *checker) balance(ctx context.Context) error {
 		for i, s := range c.ws.servers {
 			one := c.missing[tableServer{name, s.Number}]
 			if s.db.Tables[name] != nil && !table.Policy.copies() {
-				n, err := s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
-					newSelection(c.ws, i).table(name)))
+				n, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", newSelection(c.ws, i).table(name)))
 				if err != nil {
 					return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
 				}

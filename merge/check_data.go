@@ -45,14 +45,13 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 		return err
 	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		sel := newSelection(c.ws, src.server)
 		all, err := rowsIn(c.fingerprints[src.share()])
 		if err != nil {
 			return err
 		}
 		kept := all
-		if sel.kept(j, "s") != "" {
-			if kept, err = sel.count(ctx, src); err != nil {
+		if src.sel.kept(j, "s") != "" {
+			if kept, err = src.sel.count(ctx, src); err != nil {
 				return err
 			}
 		}
@@ -65,7 +64,7 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 			case j.plan.Where == "":
 				met = all
 			case j.plan.Orphans == "drop":
-				met, err = s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ", sel.table(j.name),
+				met, err = s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", src.sel.table(j.name),
 					" AS s WHERE (", j.plan.Where, ")"))
 				if err != nil {
 					return err
@@ -158,7 +157,7 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	}
 	k, sel := db.Kind, newSelection(ws, server)
 	copied := "s." + k.Quote(text.column)
-	q := sqldb.NewStatement(k, "SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
+	q := db.SQL("SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
 		" AS s JOIN ", sel.table(parent.Name), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref),
 		" WHERE ", copied, " <> '' LIMIT ", sampled)
 	err = db.Each(ctx, q, func(values []any) error {
@@ -173,7 +172,7 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 // standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts that
 // are names but for case and blanks, because only exact names follow.
 func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
-	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, newSelection(c.ws, src.server)
+	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, src.sel
 	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
 	if own == nil || copied == nil {
 		return nil
@@ -185,7 +184,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			" IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
 	}
 	const same, alike = "%s", "LOWER(TRIM(%s))"
-	several, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
+	several, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
 		" AS found GROUP BY x HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text),
 		" FROM ", sel.table(src.table.Name), " AS s)"))
 	if err != nil {
@@ -196,7 +195,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			"so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
 			"; or give one of the rows another name on its server; or remove the entry"})
-	stay, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", sel.table(src.table.Name),
+	stay, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", sel.table(src.table.Name),
 		" AS s WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ", exact(copied, same, text),
 		" NOT IN ", names(same)))
 	if stay > 0 {
@@ -216,7 +215,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			continue
 		}
 		k, n := s.db.Kind, int64(0)
-		q := sqldb.NewStatement(k, "SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
+		q := s.db.SQL("SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
 			k.Quote(l.column), " LIKE '%0%'")
 		err := s.db.Each(ctx, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
@@ -241,7 +240,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 
 func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
 	ref sqldb.Reference) error {
-	sel := newSelection(c.ws, src.server)
+	sel := src.sel
 	missing := sel.orphan(j, ref, "s")
 	if missing == "" {
 		return nil
@@ -251,7 +250,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		own = "(" + j.plan.Where + ")"
 	}
 	count := func(condition string) (int64, error) {
-		return s.db.Number(ctx, sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*) FROM ",
+		return s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ",
 			s.db.Kind.Quote(src.table.Name), " AS s WHERE ", own, " AND ", condition))
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
@@ -266,7 +265,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
-	wrong, err := c.leadsNowhere(j, src, ref, sel, p.Count, count)
+	wrong, err := c.leadsNowhere(j, src, ref, p.Count, count)
 	if err != nil {
 		return err
 	}
@@ -310,20 +309,20 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 // leadsNowhere reports whether no row of a server leads anywhere by a reference that only the plan declares,
 // though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
 // single row says nothing.
-func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, sel selection, n int64,
+func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, n int64,
 	count func(condition string) (int64, error)) (bool, error) {
 	parent := c.ws.jobs[ref.Parent]
 	refuses := j.plan.Orphans != "drop" && j.plan.Orphans != "null"
 	if n < 2 || refuses || ref.Enforced || parent == nil || parent.sources[src.server] == nil {
 		return false, nil
 	}
-	refers := sel.refers(j, ref, "s")
+	refers := src.sel.refers(j, ref, "s")
 	all, err := count(refers)
 	if err != nil || all > n {
 		return false, err
 	}
-	missing, err := count(c.ws.elsewhere.unless(sel, j, ref, "s", refers+" AND "+
-		sel.without(j, ref, "s", "q", "1 = 1")))
+	missing, err := count(c.ws.elsewhere.unless(src.sel, j, ref, "s", refers+" AND "+
+		src.sel.without(j, ref, "s", "q", "1 = 1")))
 	return missing == all, err
 }
 
@@ -488,9 +487,9 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	s := src.owner
 	name := "s." + s.db.Kind.Quote(column)
 	l := c.ws.layout
-	q := sqldb.NewStatement(s.db.Kind, fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
+	q := s.db.SQL(fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
 		"((%[1]s >> %[3]d) & %[4]d) END AS made_by, COUNT(*)", name, l.least, l.shift, l.mask),
-		newSelection(c.ws, src.server).rows(src, name+" IS NOT NULL"), " GROUP BY 1")
+		src.sel.rows(src, name+" IS NOT NULL"), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
 	err := s.db.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values...)
@@ -498,7 +497,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		case err != nil:
 		case n[0] < 0:
 			o.plain += n[1]
-		case slices.Contains(s.numbers, n[0]):
+		case slices.Contains(s.numbers(), n[0]):
 			o.own += n[1]
 		default:
 			o.others[n[0]] += n[1]
@@ -702,8 +701,8 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	}
 	var ask func(some []any) error
 	ask = func(some []any) error {
-		q := sqldb.NewStatement(db.Kind, "SELECT ", source.ReadExpression(db.Kind),
-			newSelection(ws, server).rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
+		q := db.SQL("SELECT ", source.ReadExpression(db.Kind),
+			src.sel.rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
 		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
@@ -731,7 +730,6 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 // disputed counts the rows in which two references hold that would change the same key in two ways.
 func (c *insideCheck) disputed(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		sel := newSelection(c.ws, src.server)
 		for _, l := range src.links {
 			for _, m := range l.rivals {
 				o := src.links[m]
@@ -741,7 +739,7 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 				p := src.pairs[o.index]
 				value := "s." + s.db.Kind.Quote(p.source.Name)
 				if p.set {
-					value = sel.set(j.plan.Set[p.target.Name])
+					value = src.sel.set(j.plan.Set[p.target.Name])
 				}
 				condition := []string{value + " IS NOT NULL"}
 				for _, when := range []string{o.link.when, l.link.when} {
@@ -749,7 +747,7 @@ func (c *insideCheck) disputed(ctx context.Context) error {
 						condition = append(condition, "("+when+")")
 					}
 				}
-				q := sqldb.NewStatement(s.db.Kind, "SELECT COUNT(*)", sel.rows(src, condition...))
+				q := s.db.SQL("SELECT COUNT(*)", src.sel.rows(src, condition...))
 				n, err := s.db.Number(ctx, q)
 				if err != nil {
 					return err

@@ -471,7 +471,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 			continue
 		}
 		for _, src := range j.present() {
-			if err := c.sum(ctx, src.owner.db, s, newSelection(ws, src.server).rows(src)); err != nil {
+			if err := c.sum(ctx, src.owner.db, s, src.sel.rows(src)); err != nil {
 				return err
 			}
 		}
@@ -497,7 +497,7 @@ func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, 
 	if text == "" {
 		return nil
 	}
-	q := sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
+	q := d.SQL("SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
 	_, err := d.Strings(ctx, q)
 	return c.tried(ctx, err, Problem{Server: d.Name, Table: table,
 		Message: "the database does not understand " + where + " " + text,
@@ -515,7 +515,7 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 		text = "(" + text + ")::text"
 	}
 	var value any
-	err := d.Row(ctx, sqldb.NewStatement(d.Kind, "SELECT ", text, rows), &value)
+	err := d.Row(ctx, d.SQL("SELECT ", text, rows), &value)
 	if err == nil && value != nil { // otherwise there are no rows
 		if _, ok := new(big.Rat).SetString(sqldb.Text(value)); !ok {
 			err = fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
@@ -594,7 +594,7 @@ func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said str
 		if t.Column(column).Family == sqldb.FamilyInt {
 			some = k.Quote(column) + " <> 0"
 		}
-		rest, err := s.db.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,
+		rest, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,
 			" AND (", cmp.Or(found, "1 = 1"), ") AND CASE WHEN ", said, " THEN 1 ELSE 0 END = 0"))
 		if err != nil || rest > 0 {
 			return false, err

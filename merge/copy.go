@@ -31,7 +31,6 @@ type copier struct {
 	ws        *workspace
 	decisions *decisions
 	src       *sourceTable
-	sel       selection
 	entry     *entry
 	progress  *progress
 	out       *sqldb.Writer
@@ -102,7 +101,7 @@ func (c *copier) choose(ctx context.Context) (string, error) {
 			return wayRows, nil
 		}
 		uri := "file:" + (&url.URL{Path: source.Catalog}).EscapedPath() + "?mode=ro"
-		_, err := target.Run(ctx, sqldb.NewStatement(sqldb.SQLite, "ATTACH DATABASE ").Bind(uri).
+		_, err := target.Run(ctx, target.SQL("ATTACH DATABASE ").Bind(uri).
 			Add(" AS merge_source"))
 		if err == nil {
 			return wayAttach, nil
@@ -149,7 +148,7 @@ func (c *copier) whole(ctx context.Context, column string) (bool, error) {
 	if source.Kind != sqldb.SQLite {
 		return true, nil
 	}
-	n, err := source.Number(ctx, sqldb.NewStatement(sqldb.SQLite, "SELECT COUNT(*) FROM (SELECT 1 FROM ",
+	n, err := source.Number(ctx, source.SQL("SELECT COUNT(*) FROM (SELECT 1 FROM ",
 		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
 		") NOT IN ('integer', 'null') LIMIT 1)"))
 	return n == 0, err
@@ -253,23 +252,31 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 	}
 	next := *c.entry
 	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
-	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
-		if err := c.out.Write(ctx, c.values(rows)); err != nil {
-			return false, err
-		}
-		c.ws.failpoint("written")
-		return next.done, c.ws.journal.record(ctx, &next)
-	})
-	if err != nil && ctx.Err() == nil {
-		if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
-			return err
-		}
+	err := c.commit(ctx, &next, func() error { return c.out.Write(ctx, c.values(rows)) })
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil {
+	if next, err = c.oneByOne(ctx, rows, next, err); err != nil {
 		return err
 	}
 	c.written(next)
 	return nil
+}
+
+// commit does a part of the work and says so in the journal, in one transaction, and goes on behind it. The
+// work may change what the journal will say.
+func (c *copier) commit(ctx context.Context, next *entry, work func() error) error {
+	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
+		if err := work(); err != nil {
+			return false, err
+		}
+		c.ws.failpoint("written")
+		return next.done, c.ws.journal.record(ctx, next)
+	})
+	if err == nil {
+		c.written(*next)
+	}
+	return err
 }
 
 // written goes on behind a chunk that the target has.
@@ -354,26 +361,20 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 // copies the next one, and returns how many rows there were, and the position of the last one.
 func (c *copier) direct(ctx context.Context,
 	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
-	if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
+	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 		return err
 	}
 	for !c.entry.done {
 		end := c.after
 		next := *c.entry
-		err := c.ws.target.Unflushed(ctx, func() (done bool, err error) {
-			n, last, err := copyRows(ctx)
-			if err != nil {
-				return false, err
-			}
-			c.ws.failpoint("written")
-			end = last
-			next.read, next.written = next.read+n, next.written+n
-			next.done = n < int64(c.ws.chunkRows)
-			return next.done, c.ws.journal.record(ctx, &next)
+		err := c.commit(ctx, &next, func() (err error) {
+			var n int64
+			n, end, err = copyRows(ctx)
+			next.read, next.written, next.done = next.read+n, next.written+n, n < int64(c.ws.chunkRows)
+			return err
 		})
 		switch {
 		case err == nil:
-			c.written(next)
 			c.after = end
 		case ctx.Err() != nil:
 			return err
@@ -387,7 +388,7 @@ func (c *copier) direct(ctx context.Context,
 			if err := c.writeChunk(ctx, rest); err != nil {
 				return err
 			}
-			if c.after, err = c.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
+			if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 				return err
 			}
 		}
@@ -398,14 +399,14 @@ func (c *copier) direct(ctx context.Context,
 // insertSelect lets the target read the source, whose tables have a prefix there.
 func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	s := c.sel
+	s := c.src.sel
 	s.prefix = prefix
 	into := k.Quote(c.src.job.name)
 	if k == sqldb.SQLite {
 		into = "main." + into
 	}
 	return func(ctx context.Context) (n int64, last []string, err error) {
-		q := sqldb.NewStatement(k, "INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+		q := c.ws.target.SQL("INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
 		for i, expression := range c.selected(s) {
 			if i > 0 {
 				q.Add(", ")
@@ -418,7 +419,7 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 		}
 		q.Add(s.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)))
 		if n, err = c.ws.target.Run(ctx, q); err == nil {
-			last, err = c.sel.position(ctx, c.src, c.after, n)
+			last, err = c.src.sel.position(ctx, c.src, c.after, n)
 		}
 		return n, last, err
 	}
@@ -440,8 +441,8 @@ func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 // the target still writes.
 func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
-	q := sqldb.NewStatement(k, "COPY (SELECT ", strings.Join(c.selected(c.sel), ", "),
-		c.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
+	q := c.src.owner.db.SQL("COPY (SELECT ", strings.Join(c.selected(c.src.sel), ", "),
+		c.src.sel.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)), ") TO STDOUT")
 
 	// The driver writes row by row, and every write to a pipe waits until its reader has taken all of it. So
 	// there is room on both sides, and the source goes on while the target works.
@@ -458,7 +459,7 @@ func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
 		if err == nil {
-			last, err = c.sel.position(ctx, c.src, c.after, rows)
+			last, err = c.src.sel.position(ctx, c.src, c.after, rows)
 		}
 		sent <- err
 	}()
@@ -518,6 +519,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 	if len(late) == 0 {
 		conditions = []string{"1 = 0"}
 	}
+	c := &copier{ws: r.ws, src: part, entry: e, progress: p}
 	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
 	return input.all(ctx, func(read chunk) error {
@@ -527,20 +529,7 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 		}
 		next := *e
 		next.read, next.written, next.done = e.read+read.read, e.written+int64(len(rows)), read.ended
-		err = r.ws.target.Transaction(ctx, func() error {
-			if err := r.update(ctx, part, late, rows); err != nil {
-				return err
-			}
-			r.ws.failpoint("written")
-			return r.ws.journal.record(ctx, &next)
-		})
-		if err != nil {
-			return err
-		}
-		*e = next
-		r.ws.failpoint("committed")
-		p.add(src.job.name, src.owner.Name, int(read.read))
-		return nil
+		return c.commit(ctx, &next, func() error { return r.update(ctx, part, late, rows) })
 	})
 }
 

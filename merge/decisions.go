@@ -43,7 +43,7 @@ func (d *decisions) begin(ctx context.Context) error {
 	*d = decisions{ws: d.ws}
 	t := d.ws.target
 	for _, table := range decisionTables() {
-		err := cmp.Or(dropTemporary(ctx, t, d.name(table)), t.Exec(ctx, ddl(t.Kind, table, true)))
+		err := cmp.Or(t.DropTemporary(ctx, d.name(table)), t.Exec(ctx, ddl(t.Kind, table, true)))
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (d *decisions) begin(ctx context.Context) error {
 func (d *decisions) keep(ctx context.Context) error {
 	t := d.ws.target
 	for _, name := range decisionTables() {
-		q := sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(name), " SELECT * FROM ", d.name(name))
+		q := t.SQL("INSERT INTO ", t.Kind.Quote(name), " SELECT * FROM ", d.name(name))
 		if _, err := t.Run(ctx, q); err != nil {
 			return err
 		}
@@ -97,8 +97,7 @@ func (d *decisions) count(ctx context.Context) error {
 // counts counts the rows of a list by table and server.
 func (d *decisions) counts(ctx context.Context, list string) (map[tableServer]int64, error) {
 	all := map[tableServer]int64{}
-	q := sqldb.NewStatement(d.ws.target.Kind, "SELECT tbl, server, COUNT(*) FROM ", list,
-		" GROUP BY tbl, server")
+	q := d.ws.target.SQL("SELECT tbl, server, COUNT(*) FROM ", list, " GROUP BY tbl, server")
 	return all, d.ws.target.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values[1:]...)
 		if err == nil {
@@ -115,16 +114,6 @@ func analyze(ctx context.Context, target *sqldb.DB, table string) error {
 		return nil
 	}
 	return target.Exec(ctx, "ANALYZE "+table)
-}
-
-// dropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
-// from dropping a table of the game.
-func dropTemporary(ctx context.Context, target *sqldb.DB, table string) error {
-	word := ""
-	if target.Kind == sqldb.MySQL {
-		word = "TEMPORARY "
-	}
-	return target.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
 }
 
 // summed adds up counts over all tables and servers.
@@ -148,9 +137,8 @@ func (d *decisions) lookup(ctx context.Context, table string, share tableServer,
 	}
 	found := map[string][][]string{}
 	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(keys))), batch) {
-		q := sqldb.NewStatement(d.ws.target.Kind, "SELECT ", by, ", ", strings.Join(columns, ", "), " FROM ",
-			d.name(table), " WHERE tbl = ").Bind(share.table).Add(" AND server = ").Bind(share.server).
-			Add(" AND ", by).In(part)
+		q := d.ws.target.SQL("SELECT ", by, ", ", strings.Join(columns, ", "), " FROM ", d.name(table),
+			" WHERE tbl = ").Bind(share.table).Add(" AND server = ").Bind(share.server).Add(" AND ", by).In(part)
 		err := d.ws.target.EachSteady(ctx, q, func(values []any) error {
 			texts := make([]string, len(columns))
 			for i := range texts {

@@ -354,7 +354,7 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 				continue
 			}
 			k := s.db.Kind
-			rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT ", k.QuoteAll(append([]string{key},
+			rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", k.QuoteAll(append([]string{key},
 				names...)), " FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
 			if err != nil {
 				return false, err
@@ -730,7 +730,7 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 	if len(list) == 0 {
 		return nil
 	}
-	q := sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", "), " FROM (SELECT * FROM ",
+	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT * FROM ",
 		newSelection(d.ws, server).table(t.Name), limit, ") AS s")
 	return db.Each(ctx, q, func(values []any) error {
 		counts, err := numbers(values...)
@@ -782,18 +782,17 @@ func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool
 			continue
 		}
 		name, where := d.reading(i, t.Name, n.column.Name)
-		err := s.db.EachSteady(ctx, sqldb.NewStatement(s.db.Kind, "SELECT ", name, where, " <> ''"),
-			func(values []any) error {
-				text := sqldb.Text(values[0])
-				if !seen.knew(text) {
-					return nil
-				}
-				had, err := d.had(ctx, t, n, i, text)
-				if err == nil && had {
-					return errEnough
-				}
-				return err
-			})
+		err := s.db.EachSteady(ctx, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) error {
+			text := sqldb.Text(values[0])
+			if !seen.knew(text) {
+				return nil
+			}
+			had, err := d.had(ctx, t, n, i, text)
+			if err == nil && had {
+				return errEnough
+			}
+			return err
+		})
 		if err != nil {
 			return errors.Is(err, errEnough), notEnough(err)
 		}
@@ -809,8 +808,7 @@ func (d *drafter) had(ctx context.Context, t *sqldb.Table, n foundName, before i
 			continue
 		}
 		_, where := d.reading(i, t.Name, n.column.Name)
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(s.db.Kind, "SELECT 1", where, " = ").Bind(text).
-			Add(" LIMIT 1"))
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT 1", where, " = ").Bind(text).Add(" LIMIT 1"))
 		if err != nil || len(rows) > 0 {
 			return len(rows) > 0, err
 		}
@@ -925,7 +923,7 @@ func (d *drafter) repeats(ctx context.Context, table, column, parent, named stri
 			converted := "CONVERT(" + name + " USING utf8mb4)"
 			name, among = converted, strings.TrimSuffix(among, name)+converted
 		}
-		rows, err := s.db.Strings(ctx, sqldb.NewStatement(k, "SELECT DISTINCT ", text, where, " <> '' LIMIT ",
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT ", text, where, " <> '' LIMIT ",
 			strconv.Itoa(sampled)))
 		if err == nil && len(rows) == 0 {
 			continue
@@ -934,7 +932,7 @@ func (d *drafter) repeats(ctx context.Context, table, column, parent, named stri
 			return "", err
 		}
 		enough = enough || len(rows) >= least
-		q := sqldb.NewStatement(k, "SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
+		q := s.db.SQL("SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
 		for n, row := range rows {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
 		}

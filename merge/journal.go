@@ -147,9 +147,8 @@ func (jr *journal) state(ctx context.Context) (runState, error) {
 		return runState{}, err
 	}
 	var s runState
-	err = jr.target.Row(ctx, sqldb.NewStatement(jr.target.Kind, "SELECT state, plan FROM ",
-		jr.target.Kind.Quote(tableRun)),
-		&s.name, &s.plan)
+	err = jr.target.Row(ctx, jr.target.SQL("SELECT state, plan FROM ", jr.target.Kind.Quote(tableRun)), &s.name,
+		&s.plan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return runState{}, nil // a run ended before it had decided anything
 	}
@@ -157,8 +156,7 @@ func (jr *journal) state(ctx context.Context) (runState, error) {
 }
 
 func (jr *journal) setState(ctx context.Context, state string) error {
-	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableRun), " SET state = ").
-		Bind(state)
+	q := jr.target.SQL("UPDATE ", jr.target.Kind.Quote(tableRun), " SET state = ").Bind(state)
 	_, err := jr.target.Run(ctx, q)
 	return err
 }
@@ -176,7 +174,7 @@ type entry struct {
 // entries reads the journal.
 func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*entry, error) {
 	all := map[string]map[tableServer]*entry{stepCopy: {}, stepFill: {}}
-	q := sqldb.NewStatement(jr.target.Kind, "SELECT step, tbl, fingerprint, server, expected, rows_read, ",
+	q := jr.target.SQL("SELECT step, tbl, fingerprint, server, expected, rows_read, ",
 		"rows_written, done FROM ", jr.target.Kind.Quote(tableJournal))
 	return all, jr.target.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values[3:]...)
@@ -199,10 +197,9 @@ func (jr *journal) record(ctx context.Context, e *entry) error {
 	if e.done {
 		done = 1
 	}
-	q := sqldb.NewStatement(jr.target.Kind, "UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").
-		Bind(e.read).Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).
-		Add(" WHERE step = ").Bind(e.step).Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").
-		Bind(e.share.server)
+	q := jr.target.SQL("UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").Bind(e.read).
+		Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).Add(" WHERE step = ").Bind(e.step).
+		Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").Bind(e.share.server)
 	_, err := jr.target.Run(ctx, q)
 	jr.failpoint("recorded")
 	return err

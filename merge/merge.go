@@ -125,7 +125,7 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 	t := m.ws.target
 	for _, j := range m.ws.order {
-		q := sqldb.NewStatement(t.Kind, "SELECT server, row_key, col, old_name, new_name, new_key FROM ",
+		q := t.SQL("SELECT server, row_key, col, old_name, new_name, new_key FROM ",
 			t.Kind.Quote(tableRenames), " WHERE tbl = ").Bind(j.name).Add(" ORDER BY server, row_key")
 		err := t.Each(ctx, q, func(values []any) error {
 			server, err := numbers(values[0])
@@ -237,7 +237,7 @@ func (m *Merge) watch(all *verify.Plan) {
 
 func (m *Merge) server(s Server) verify.Server {
 	return verify.Server{
-		Name: s.Name, Number: s.Number, Numbers: append([]int64{s.Number}, s.Also...),
+		Name: s.Name, Number: s.Number, Numbers: s.numbers(),
 		Open: func(ctx context.Context) (*sql.DB, error) {
 			dsn, err := resolveDSN(s.Name, s.DSN)
 			if err != nil {

@@ -79,6 +79,9 @@ type Server struct {
 	DSN string `yaml:"dsn" json:"-"`
 }
 
+// numbers returns the number of the server, and those of servers that were merged into it before.
+func (s Server) numbers() []int64 { return append([]int64{s.Number}, s.Also...) }
+
 // Target is the database that the servers are merged into.
 type Target struct {
 	// Name is the name of the merged server.
@@ -614,7 +617,7 @@ func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
 		errs.check(s.Name != "", "servers: the one at position %d has no name", i+1)
 		errs.check(!names[s.Name], "servers: two are called %s", s.Name)
 		names[s.Name] = true
-		for _, n := range append([]int64{s.Number}, s.Also...) {
+		for _, n := range s.numbers() {
 			if other, taken := numbers[n]; taken {
 				errs.add("servers: %s and %s both have the number %d: IDs made by two servers of one number are not "+
 					"different. If both really ran with it, give one of them a number that was never used, and its "+

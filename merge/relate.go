@@ -62,8 +62,7 @@ func (ws *workspace) connectAll(ctx context.Context) error {
 	})
 	for i, s := range ws.given.Servers {
 		if opened[i] != nil {
-			ws.servers = append(ws.servers, &server{Server: s, db: opened[i],
-				numbers: append([]int64{s.Number}, s.Also...)})
+			ws.servers = append(ws.servers, &server{Server: s, db: opened[i]})
 		}
 	}
 	ws.target = opened[len(opened)-1]
@@ -147,8 +146,8 @@ func (ws *workspace) relate() {
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
 	own := ws.servers[server]
 	kind := own.db.Kind
-	src := &sourceTable{job: j, server: server, owner: own, table: source, order: source.Order(kind),
-		raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+	src := &sourceTable{job: j, server: server, owner: own, sel: newSelection(ws, server), table: source,
+		order: source.Order(), raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {
@@ -172,7 +171,7 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 		src.extras = append(src.extras, expression)
 		return len(src.extras) - 1
 	}
-	j, s := src.job, newSelection(ws, src.server)
+	j, s := src.job, src.sel
 	exists := func(parent string) bool {
 		return ws.jobs[parent] != nil && ws.jobs[parent].sources[src.server] != nil
 	}

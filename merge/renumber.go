@@ -203,7 +203,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	added, counters, zeros := map[tableServer]int64{}, map[tableServer]int64{}, map[tableServer]bool{}
-	q := sqldb.NewStatement(t.Kind, "SELECT tbl, server, added, counter FROM ", t.Kind.Quote(tableOffsets))
+	q := t.SQL("SELECT tbl, server, added, counter FROM ", t.Kind.Quote(tableOffsets))
 	err = t.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values[1:]...)
 		if err != nil {
@@ -223,7 +223,7 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 		if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
 			continue
 		}
-		span, _, err := newSelection(o.ws, src.server).counted(ctx, j.name, j.key().Name)
+		span, _, err := src.sel.counted(ctx, j.name, j.key().Name)
 		if err != nil {
 			return false, err
 		}
@@ -271,9 +271,8 @@ func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
 	for _, src := range j.present() {
 		db := src.owner.db
 		key := db.Kind.Quote(j.key().Name)
-		n, err := db.Number(ctx, sqldb.NewStatement(db.Kind, "SELECT COUNT(*) FROM ",
-			newSelection(o.ws, src.server).table(j.name), " WHERE ", key, " IS NULL OR ", key, " < 0 OR ",
-			key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
+		n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", src.sel.table(j.name),
+			" WHERE ", key, " IS NULL OR ", key, " < 0 OR ", key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
 		if err != nil || n > 0 {
 			return false, err
 		}
@@ -590,12 +589,11 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 	}
 	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(held.Table) + " WHERE " + name +
 		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
-	ends, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT MIN(x), MAX(x) FROM ", values))
+	ends, err := d.Strings(ctx, d.SQL("SELECT MIN(x), MAX(x) FROM ", values))
 	if err != nil || ends[0][0] == "" {
 		return whole, err
 	}
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER "+
-		"BY x)",
+	rows, err := d.Strings(ctx, d.SQL("SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER BY x)",
 		" AS y FROM ", values, ") AS w WHERE y - x > ", strconv.FormatInt(need, 10), " ORDER BY x LIMIT ",
 		strconv.Itoa(mostGaps)))
 	if err != nil {
@@ -618,7 +616,7 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 // decimal, of a text, of a list or of a document.
 func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
 	free ranges) (ranges, error) {
-	q := sqldb.NewStatement(d.Kind, "SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
+	q := d.SQL("SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
 	err := d.Each(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {

@@ -614,11 +614,10 @@ func (r *renamer) keepRenames(ctx context.Context) error {
 		number += fmt.Sprintf(" WHEN %d THEN %d", i, s.Number)
 	}
 	name := r.job.target.Column(column).ReadExpression(t.Kind)
-	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", r.decisions.name(tableRenames),
+	q := t.SQL("INSERT INTO ", r.decisions.name(tableRenames),
 		" (server, row_key, old_name, new_name, new_key, tbl, col) SELECT ", number,
-		" END, COALESCE(s.merge_row, s.merge_key), s.merge_old, ", name, ", s.merge_new, ").
-		Text(r.job.name).Add(", ").Text(column).
-		Add(" FROM ", r.stage.name, " AS s WHERE s.merge_tries > 0 ORDER BY s.merge_n")
+		" END, COALESCE(s.merge_row, s.merge_key), s.merge_old, ", name, ", s.merge_new, ").Text(r.job.name).
+		Add(", ").Text(column).Add(" FROM ", r.stage.name, " AS s WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n
 	return err

@@ -154,7 +154,7 @@ func retireIn(ctx context.Context, ws *workspace, table string, only bool) error
 		return nil // nobody has leased a number, so the numbers are given by hand: see merge_servers
 	}
 	for _, s := range ws.servers {
-		for _, number := range s.numbers {
+		for _, number := range s.numbers() {
 			if number == ws.plan.Target.Number {
 				continue
 			}
@@ -172,7 +172,7 @@ func retireIn(ctx context.Context, ws *workspace, table string, only bool) error
 }
 
 func readNodes(ctx context.Context, d *sqldb.DB, table string) ([]nodeRecord, error) {
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
+	rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
 		d.Kind.Quote(table), " ORDER BY node"))
 	records := make([]nodeRecord, len(rows))
 	for i, row := range rows {
@@ -189,12 +189,11 @@ func readNodes(ctx context.Context, d *sqldb.DB, table string) ([]nodeRecord, er
 func writeNodes(ctx context.Context, t *sqldb.DB, table string, records map[int64]nodeRecord) error {
 	return t.Transaction(ctx, func() error {
 		for node, r := range sorted(records) {
-			q := sqldb.NewStatement(t.Kind, "DELETE FROM ", t.Kind.Quote(table), " WHERE node = ").Bind(node)
+			q := t.SQL("DELETE FROM ", t.Kind.Quote(table), " WHERE node = ").Bind(node)
 			if _, err := t.Run(ctx, q); err != nil {
 				return err
 			}
-			q = sqldb.NewStatement(t.Kind, "INSERT INTO ", t.Kind.Quote(table), " (",
-				t.Kind.QuoteAll(leaseColumns()), ") VALUES (").
+			q = t.SQL("INSERT INTO ", t.Kind.Quote(table), " (", t.Kind.QuoteAll(leaseColumns()), ") VALUES (").
 				BindAll(r.node, r.owner, r.until, r.version, r.layout, r.updatedAt).Add(")")
 			if _, err := t.Run(ctx, q); err != nil {
 				return err

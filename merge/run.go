@@ -213,8 +213,7 @@ func (r *runner) keepCounters(ctx context.Context) error {
 	})
 	k := r.ws.target.Kind
 	return r.ws.target.Transaction(ctx, func() error {
-		q := sqldb.NewStatement(k, "DELETE FROM ", k.Quote(tableCatalog), " WHERE kind LIKE ").
-			Bind(afterCopying + "%")
+		q := r.ws.target.SQL("DELETE FROM ", k.Quote(tableCatalog), " WHERE kind LIKE ").Bind(afterCopying + "%")
 		if _, err := r.ws.target.Run(ctx, q); err != nil {
 			return err
 		}
@@ -259,8 +258,7 @@ func (r *runner) copy(ctx context.Context) error {
 				continue
 			}
 			before := e.written
-			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p,
-				sel: newSelection(r.ws, src.server)}
+			c := &copier{ws: r.ws, decisions: r.decisions, src: src, entry: e, progress: p}
 			way, err := c.all(ctx)
 			r.report.Rows += e.written - before
 			r.report.Tables = append(r.report.Tables, CopyReport{Table: j.name,
@@ -324,7 +322,7 @@ func (r *runner) balance(ctx context.Context) error {
 		if j.target.Heirs { // whose rows are not its own
 			table = "ONLY " + table
 		}
-		present, err := r.ws.target.Number(ctx, sqldb.NewStatement(k, "SELECT COUNT(*) FROM ", table))
+		present, err := r.ws.target.Number(ctx, r.ws.target.SQL("SELECT COUNT(*) FROM ", table))
 		if err != nil {
 			return err
 		}

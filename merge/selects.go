@@ -217,12 +217,15 @@ func (s selection) rows(src *sourceTable, condition ...string) string {
 	return " FROM " + s.table(src.table.Name) + " AS s WHERE " + strings.Join(all, " AND ")
 }
 
+// by returns the expression of a column to order rows by.
+func (s selection) by(c *sqldb.Column) string { return "s." + s.kind.Quote(c.Name) }
+
 // order returns the order in which rows are read. Without a key it is the order by all columns, in which only
 // identical rows can swap places.
 func (s selection) order(src *sourceTable) string {
 	var names []string
-	for _, term := range src.order {
-		names = append(names, term.By())
+	for _, c := range src.order {
+		names = append(names, s.by(c))
 	}
 	if len(names) == 0 {
 		for _, p := range src.pairs {
@@ -246,11 +249,11 @@ func (s selection) behind(src *sourceTable, after []string) string {
 		return ""
 	}
 	var either, same []string
-	for i, term := range src.order {
-		either = append(either, strings.Join(append(slices.Clone(same), term.By()+" > "+after[i]), " AND "))
-		same = append(same, term.By()+" = "+after[i])
+	for i, c := range src.order {
+		either = append(either, strings.Join(append(slices.Clone(same), s.by(c)+" > "+after[i]), " AND "))
+		same = append(same, s.by(c)+" = "+after[i])
 	}
-	return src.order[0].By() + " >= " + after[0] + " AND ((" + strings.Join(either, ") OR (") + "))"
+	return s.by(src.order[0]) + " >= " + after[0] + " AND ((" + strings.Join(either, ") OR (") + "))"
 }
 
 // position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
@@ -261,10 +264,10 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 		return after, nil
 	}
 	list := make([]string, len(src.order))
-	for i, term := range src.order {
-		list[i] = term.Read(s.kind)
+	for i, c := range src.order {
+		list[i] = c.ReadExpression(s.kind)
 	}
-	found, err := src.owner.db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT ", strings.Join(list, ", "),
+	found, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT ", strings.Join(list, ", "),
 		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
 		err = ErrSourceChanged
@@ -277,7 +280,7 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 
 // count counts the rows that are copied.
 func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner.db.Number(ctx, sqldb.NewStatement(s.kind, "SELECT COUNT(*)", s.rows(src)))
+	return src.owner.db.Number(ctx, src.owner.db.SQL("SELECT COUNT(*)", s.rows(src)))
 }
 
 // counted returns the range of the keys in a column that were counted, and whether there are keys that a
@@ -285,12 +288,12 @@ func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
 	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.layout.least, 10)
 	clause := " FROM " + s.table(table) + " WHERE " + key
-	err = db.Row(ctx, sqldb.NewStatement(s.kind, "SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
+	err = db.Row(ctx, db.SQL("SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
 		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
 	if err != nil {
 		return keySpan{}, false, err
 	}
-	rows, err := db.Strings(ctx, sqldb.NewStatement(s.kind, "SELECT 1", clause, " >= ", limit, " LIMIT 1"))
+	rows, err := db.Strings(ctx, db.SQL("SELECT 1", clause, " >= ", limit, " LIMIT 1"))
 	return span, len(rows) > 0, err
 }
 
@@ -321,37 +324,36 @@ func fingerprints(ctx context.Context, ws *workspace,
 // gives rows new positions, and then the last one changes.
 func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
 	db := s.ws.servers[s.server].db
-	terms := t.Order(db.Kind)
+	key := t.Order()
 	clause := " FROM " + s.table(t.Name) + " AS s"
 	list := []string{"(SELECT COUNT(*)" + clause + ")"}
 	ends := []string{"first", "last"}
 	for i := range ends {
 		var order []string
-		for _, term := range terms {
-			order = append(order, term.By()+[]string{"", " DESC"}[i])
+		for _, c := range key {
+			order = append(order, s.by(c)+[]string{"", " DESC"}[i])
 		}
-		for _, term := range terms {
-			list = append(list, "(SELECT "+term.Read(db.Kind)+clause+" ORDER BY "+strings.Join(order, ", ")+
-				" LIMIT 1)")
+		for _, c := range key {
+			list = append(list, "(SELECT "+c.ReadExpression(db.Kind)+clause+" ORDER BY "+
+				strings.Join(order, ", ")+" LIMIT 1)")
 		}
 	}
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
-	rows, err := db.Strings(ctx, sqldb.NewStatement(db.Kind, "SELECT ", strings.Join(list, ", ")))
+	rows, err := db.Strings(ctx, db.SQL("SELECT ", strings.Join(list, ", ")))
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
 	text = rows[0][0] + " rows"
-	if len(terms) == 0 || rows[0][0] == "0" {
+	if len(key) == 0 || rows[0][0] == "0" {
 		return text, nil
 	}
 	for i, what := range ends {
-		index := 1 + i*len(terms)
-		key := strings.Join(rows[0][index:index+len(terms)], ", ")
-		if c := terms[0].Column(); c != nil && c.Family == sqldb.FamilyBytes || len(key) > 200 ||
-			!utf8.ValidString(key) {
-			key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
+		index := 1 + i*len(key)
+		end := strings.Join(rows[0][index:index+len(key)], ", ")
+		if key[0].Family == sqldb.FamilyBytes || len(end) > 200 || !utf8.ValidString(end) {
+			end = fmt.Sprintf("%x", sha256.Sum256([]byte(end)))
 		}
-		text += ", " + what + " key " + key
+		text += ", " + what + " key " + end
 	}
 	return text, nil
 }
@@ -411,7 +413,7 @@ func (r *reader) page(ctx context.Context) (page chunk, err error) {
 	err = notEnough(err)
 	r.skip += page.read
 	if err == nil && r.src.numbered() && !page.ended {
-		r.after, err = newSelection(r.ws, r.src.server).position(ctx, r.src, r.after, page.read)
+		r.after, err = r.src.sel.position(ctx, r.src, r.after, page.read)
 	}
 	return page, err
 }
@@ -422,11 +424,11 @@ func (r *reader) all(ctx context.Context, fn func(next chunk) error) error { ret
 // read calls fn for the chunks of at most so many rows, or of all rows.
 func (r *reader) read(ctx context.Context, limit int, fn func(next chunk) error) error {
 	source := r.src.owner.db
-	s := newSelection(r.ws, r.src.server)
+	s := r.src.sel
 	list := s.expressions(r.src, false)
 	extras := len(list)
 	list = append(list, r.src.extras...)
-	q := sqldb.NewStatement(source.Kind, "SELECT ", strings.Join(list, ", "),
+	q := source.SQL("SELECT ", strings.Join(list, ", "),
 		s.rows(r.src, r.where, s.behind(r.src, r.after)), s.order(r.src))
 	if limit > 0 || r.skip > 0 {
 		if limit == 0 {
@@ -644,7 +646,7 @@ type verdict struct {
 // look finds the values of a reference that lead to no row of their own server.
 func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	ref sqldb.Reference) (v verdict, err error) {
-	sel := newSelection(e.ws, src.server)
+	sel := src.sel
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
 	if skipped {
@@ -653,7 +655,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	if missing == "" {
 		return verdict{none: true}, nil
 	}
-	q := sqldb.NewStatement(sel.kind, "SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
+	q := src.owner.db.SQL("SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
 		" FROM ", sel.table(j.name), " AS s WHERE ", missing)
 	if j.plan.Where != "" {
 		q.Add(" AND (", j.plan.Where, ")")
@@ -734,7 +736,7 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 		if k == src.server {
 			continue
 		}
-		clause := newSelection(e.ws, k).rows(other)
+		clause := other.sel.rows(other)
 		if err := e.held(ctx, db, other.table, clause, src, ref, keys, there); err != nil {
 			return nil, false, err
 		}
@@ -745,7 +747,7 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 // held notes which of some values a table holds, among the rows that the rest of a statement selects.
 func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, clause string,
 	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) error {
-	q := sqldb.NewStatement(db.Kind, "SELECT x.merge_n FROM (")
+	q := db.SQL("SELECT x.merge_n FROM (")
 	between := ""
 	for n, key := range keys {
 		asked, possible := make([]any, len(key)), !there[n]

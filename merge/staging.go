@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,63 +99,30 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 
 // create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
-	t, name := s.ws.target, s.name
-	fixed := "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-		"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
-		"merge_new VARCHAR(500), merge_exempt BIGINT DEFAULT 0"
-	names := t.Kind.QuoteAll(sqldb.ColumnNames(s.columns))
-	var text []string
-	switch t.Kind {
-	case sqldb.SQLite:
-		text = []string{"CREATE TEMP TABLE " + name + " (" + fixed + s.spelled() + ")"}
-	case sqldb.MySQL:
-		columns, like := "", " AS SELECT "+names+" FROM "+t.Kind.Quote(s.job.name)+" WHERE 1 = 0"
-		if t.TiDB { // which makes no table of a query
-			columns, like = s.spelled(), ""
-		}
-		text = []string{"CREATE TEMPORARY TABLE " + name + " (" + fixed + columns + ") " +
-			"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" + like}
-	case sqldb.PostgreSQL:
-		columns := make([]string, len(s.columns))
-		for i, c := range s.columns {
-			columns[i] = t.Kind.Quote(c.Name)
-			if s.byBytes && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
-				columns[i] += ` COLLATE "C"`
-			}
-		}
-		text = []string{
-			"CREATE TEMP TABLE " + name + " AS SELECT 0::bigint AS merge_n, 0::bigint AS merge_server, " +
-				"''::text AS merge_key, ''::text AS merge_old, 0::bigint AS merge_tries, " +
-				"''::text AS merge_row, ''::text AS merge_new, 0::bigint AS merge_exempt, " +
-				strings.Join(columns, ", ") + " FROM " + t.Kind.Quote(s.job.name) + " WITH NO DATA",
-			"ALTER TABLE " + name + " ADD PRIMARY KEY (merge_n), ALTER merge_tries SET DEFAULT 0, " +
-				"ALTER merge_exempt SET DEFAULT 0",
-		}
-	}
-	text = append(text, "CREATE TEMPORARY TABLE "+s.found+
-		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
-	for _, statement := range text {
-		if err := t.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// spelled returns the definitions of the columns of the table, each after a comma.
-func (s *stage) spelled() string {
-	var b strings.Builder
+	t, suffix := s.ws.target, ""
+	columns := []string{"merge_n BIGINT DEFAULT 0 PRIMARY KEY", "merge_server BIGINT", "merge_key TEXT",
+		"merge_old VARCHAR(2000)", "merge_tries BIGINT DEFAULT 0", "merge_row VARCHAR(500)",
+		"merge_new VARCHAR(500)", "merge_exempt BIGINT DEFAULT 0"}
 	for _, c := range s.columns {
-		b.WriteString(", " + s.ws.target.Kind.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared))
-		if c.Collation != "" {
-			b.WriteString(" COLLATE " + c.Collation)
+		own := *c
+		if s.byBytes && t.Kind == sqldb.PostgreSQL && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
+			own.Collation = `"C"`
 		}
+		columns = append(columns, own.Like(t.Kind))
 	}
-	return b.String()
+	if t.Kind == sqldb.MySQL {
+		suffix = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+	}
+	err := t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.name+" ("+strings.Join(columns, ", ")+")"+suffix)
+	if err != nil {
+		return err
+	}
+	return t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.found+
+		" (merge_position BIGINT PRIMARY KEY, merge_member BIGINT, merge_rank BIGINT, merge_keeper BIGINT)")
 }
 
 func (s *stage) drop(ctx context.Context) error {
-	return errors.Join(dropTemporary(ctx, s.ws.target, s.name), dropTemporary(ctx, s.ws.target, s.found))
+	return errors.Join(s.ws.target.DropTemporary(ctx, s.name), s.ws.target.DropTemporary(ctx, s.found))
 }
 
 // load adds the rows of one server, as they would be written: with redirected references and new
@@ -209,7 +175,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 				s.job.name, err)
 		}
 		for n, short := range long {
-			q := sqldb.NewStatement(s.ws.target.Kind, "UPDATE ", s.name, " SET merge_row = ").Bind(short).
+			q := s.ws.target.SQL("UPDATE ", s.name, " SET merge_row = ").Bind(short).
 				Add(" WHERE merge_n = ").Bind(n)
 			if _, err := s.ws.target.Run(ctx, q); err != nil {
 				return err
@@ -239,7 +205,7 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	if rank == 1 { // any other rank says itself that its group has several rows
 		size, several = ", COUNT(*) OVER (PARTITION BY "+terms+") AS merge_c", " AND merge_c > 1"
 	}
-	q := sqldb.NewStatement(t.Kind, "INSERT INTO ", s.found,
+	q := t.SQL("INSERT INTO ", s.found,
 		" (merge_position, merge_member, merge_rank, merge_keeper) SELECT merge_p, merge_n, merge_r, merge_k "+
 			"FROM (SELECT merge_n, ROW_NUMBER() OVER (ORDER BY ", terms, ", ", order, ") AS merge_p, ",
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
@@ -266,9 +232,8 @@ func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	if t.Kind == sqldb.MySQL {
 		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
 	}
-	n, err := t.Number(ctx, sqldb.NewStatement(t.Kind, "SELECT COUNT(*) FROM (SELECT ", sorted,
-		"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", terms,
-		" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+	n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (SELECT ", sorted, "1 AS merge_one FROM ", s.name,
+		" WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
 }
 
@@ -291,7 +256,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 		list[i] = ", " + c.ReadExpression(t.Kind)
 	}
 	for last := int64(0); ; {
-		q := sqldb.NewStatement(t.Kind,
+		q := t.SQL(
 			"SELECT g.merge_position, g.merge_member, g.merge_rank, s.merge_server, s.merge_tries, s.merge_key, ",
 			"s.merge_old", strings.Join(list, ""), " FROM ", s.found, " AS g JOIN ", s.name,
 			" AS s ON s.merge_n = g.merge_member WHERE g.merge_position > ").Bind(last).
@@ -335,7 +300,7 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 // keepers returns the rows that stay as they are instead of those that were found, at most so many.
 func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, error) {
 	all := map[int64]stagedRow{}
-	q := sqldb.NewStatement(s.ws.target.Kind, "SELECT g.merge_member, k.merge_server, k.merge_key FROM ",
+	q := s.ws.target.SQL("SELECT g.merge_member, k.merge_server, k.merge_key FROM ",
 		s.found, " AS g JOIN ", s.name, " AS k ON k.merge_n = g.merge_keeper ORDER BY g.merge_position LIMIT ",
 		strconv.Itoa(max(limit, 0)))
 	return all, s.ws.target.EachSteady(ctx, q, func(values []any) error {
@@ -354,8 +319,7 @@ func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
 		for i, r := range batch {
 			members[i] = r.n
 		}
-		q := sqldb.NewStatement(s.ws.target.Kind, "DELETE FROM ", s.name, " WHERE merge_n IN (").
-			BindAll(members...).Add(")")
+		q := s.ws.target.SQL("DELETE FROM ", s.name, " WHERE merge_n IN (").BindAll(members...).Add(")")
 		if _, err := s.ws.target.Run(ctx, q); err != nil {
 			return err
 		}

@@ -31,11 +31,12 @@ type sourceTable struct {
 	job    *tableJob
 	server int // position in the plan
 	owner  *server
+	sel    selection // writes the statements that read it
 	table  *sqldb.Table
 	pairs  []pair
-	key    []int // the positions in pairs of the primary key
-	order  []sqldb.OrderTerm
-	raw    bool // from SQLite to SQLite values are not converted
+	key    []int           // the positions in pairs of the primary key
+	order  []*sqldb.Column // by which rows are read
+	raw    bool            // from SQLite to SQLite values are not converted
 	// What has to follow the rows of other tables, and the expressions that are read for it.
 	links   []sourceLink
 	whole   []sourceWhole
@@ -55,8 +56,7 @@ func (src *sourceTable) of(table string) tableServer { return tableServer{table,
 // server is a source of the plan and its database.
 type server struct {
 	Server
-	db      *sqldb.DB
-	numbers []int64
+	db *sqldb.DB
 }
 
 // pair is a column of a source and the column of the target that it is copied to.
@@ -225,11 +225,7 @@ func (src *sourceTable) value(v any, p pair) (any, error) {
 }
 
 // numbered reports whether whole numbers say where a chunk ends.
-func (src *sourceTable) numbered() bool {
-	return len(src.order) > 0 && !slices.ContainsFunc(src.order, func(o sqldb.OrderTerm) bool {
-		return !o.Whole(src.owner.db.Kind)
-	})
-}
+func (src *sourceTable) numbered() bool { return src.table.Numbered(src.owner.db.Kind) }
 
 // renamed returns the position of the column that the policy rename changes, or -1.
 func (src *sourceTable) renamed() int {

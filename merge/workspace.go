@@ -176,7 +176,7 @@ func (ws *workspace) close() error {
 func (ws *workspace) mergedServers() []MergedServer {
 	var all []MergedServer
 	for _, s := range ws.servers {
-		for _, number := range s.numbers {
+		for _, number := range s.numbers() {
 			all = append(all, MergedServer{Number: number, Name: s.Name,
 				MergedInto: ws.plan.Target.Number, Target: ws.plan.Target.Name})
 		}

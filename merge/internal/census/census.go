@@ -132,7 +132,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		return nil, nil
 	}
 	outside := values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
-	all, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", outside))
+	all, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", outside))
 	if err != nil || all == 0 {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(", value,
+		rows, err := d.Strings(ctx, d.SQL("SELECT COUNT(", value,
 			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		if known.distinct == 0 {
 			continue
 		}
-		counts, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
+		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", outside, " WHERE ", known.covers("v.x")))
 		if err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 			continue
 		}
 		values := span{min: counts[2], max: counts[3]}
-		near, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+		near, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
 			" WHERE ", values.covers(name)))
 		if err != nil {
 			return nil, err

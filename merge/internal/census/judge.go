@@ -181,7 +181,7 @@ func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match
 		if columnOf(d, col) == nil || columnOf(d, by) == nil {
 			continue
 		}
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.Quote(by.Name), ", MAX(",
+		rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
 			d.Kind.Quote(col.Name), ") FROM ", d.Kind.Quote(col.Table), " GROUP BY ", d.Kind.Quote(by.Name)))
 		if err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 		if columnOf(d, col) == nil || columnOf(d, m.key) == nil {
 			continue
 		}
-		others, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+		others, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", d.Kind.Quote(col.Name), " <> ", d.Kind.Quote(m.key.Name)))
 		if err != nil || others > 0 {
 			return false, err
@@ -243,7 +243,7 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		rows, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(*), COUNT(CASE WHEN ",
+		rows, err := numbers(ctx, d, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, m.key), " THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
 			name, " <> 0) AS v"))
 		if err != nil || rows[1]*10 < rows[0]*8 {
@@ -261,7 +261,7 @@ func (c *Census) bare(ctx context.Context, col Column) string {
 			continue
 		}
 		c.bares[col] = col.Name
-		if _, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(col.Table),
+		if _, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", col.Name, " IS NULL AND 1 = 0")); err != nil {
 			c.bares[col] = d.Kind.Quote(col.Name)
 		}
@@ -276,7 +276,7 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 		if c.spans[col][i].distinct == 0 || d.Tables[key.Table] == nil {
 			continue
 		}
-		rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT v.x FROM ", values(d, col, ""),
+		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, ""),
 			" WHERE NOT ", holds(d, key), " ORDER BY v.x LIMIT 3"))
 		if err != nil {
 			return nil, err
@@ -502,7 +502,7 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		greatest := strconv.FormatInt(keys.max, 10)
-		found, err := numbers(ctx, d, sqldb.NewStatement(d.Kind, "SELECT COUNT(", inside, "1 END), COUNT(", hit,
+		found, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
 			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(", inside,
 			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""), joins.text))
 		if err != nil {
@@ -603,7 +603,7 @@ func (c *Census) kinds(ctx context.Context, table string, most int,
 // is "".
 func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string]bool, error) {
 	name := d.Kind.Quote(col.Name)
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", name, ", CASE WHEN ", name,
+	rows, err := d.Strings(ctx, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
 		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	kinds, filled := map[string]bool{}, 0
 	for _, row := range rows {
@@ -697,7 +697,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 		if by == col {
 			kind = "CASE WHEN " + c.ordinary(col, name) + " THEN 1 ELSE 0 END"
 		}
-		q, joins := sqldb.NewStatement(d.Kind, "SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{d: d}
+		q, joins := d.SQL("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{d: d}
 		for _, m := range with {
 			if c.spans[m.key][i].distinct == 0 {
 				q.Add(", 0")
@@ -709,7 +709,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			" IS NOT NULL"
 		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
 		if part := c.spans[col][i].sample(name); sample && part != "" {
-			rare, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
+			rare, err := d.Strings(ctx, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
 				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
 			if err != nil {
 				return nil, err
@@ -738,7 +738,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 				}
 				near := int64(0)
 				if hits == s.distinct && !sample { // only then its chance counts
-					if near, err = d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ",
+					if near, err = d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ",
 						d.Kind.Quote(m.key.Table), " WHERE ", s.covers(d.Kind.Quote(m.key.Name)))); err != nil {
 						return nil, err
 					}

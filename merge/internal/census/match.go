@@ -121,7 +121,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
-			rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(t.Name),
+			rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name),
 				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
 			if err != nil {
 				return err
@@ -131,7 +131,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		return nil
 	}
 	for part := range slices.Chunk(columns, maxMeasured) {
-		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		q := d.SQL("SELECT 1")
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
 			value := "NULLIF(" + name + ", 0)"
@@ -163,7 +163,7 @@ func (c *Census) tell(ctx context.Context, server int, table string) error {
 	}
 	d := c.servers[server]
 	for part := range slices.Chunk(columns, maxMeasured) {
-		q := sqldb.NewStatement(d.Kind, "SELECT 1")
+		q := d.SQL("SELECT 1")
 		for _, col := range part {
 			q.Add(", COUNT(DISTINCT NULLIF(", d.Kind.Quote(col.Name), ", 0))")
 		}
@@ -391,7 +391,7 @@ func (c *Census) compare(ctx context.Context, col Column, all []match, sample bo
 // count asks one server how many values of a column, or of those that meet a condition, are keys.
 func (c *Census) count(ctx context.Context, col Column, server int, all []match, condition string) error {
 	d, s := c.servers[server], c.spans[col][server]
-	q, joins := sqldb.NewStatement(d.Kind, "SELECT COUNT(*)"), joined{d: d}
+	q, joins := d.SQL("SELECT COUNT(*)"), joined{d: d}
 	for _, m := range all {
 		k := c.spans[m.key][server]
 		if !c.overlaps(m.key, server, s) {

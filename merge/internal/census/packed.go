@@ -113,7 +113,7 @@ func (p *packer) add(at part, server int, n, most int64) {
 func (p *packer) numbers(ctx context.Context, server int, table, column string, s span) error {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(column)
-	q := sqldb.NewStatement(d.Kind, "SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE (", name,
+	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE (", name,
 		" >= ", strconv.Itoa(half), " OR ", name, " < 0)")
 	if sample := s.sample(name); sample != "" {
 		q.Add(" AND ", sample)
@@ -153,7 +153,7 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 	for _, c := range selectors {
 		names, bare = append(names, c.Name), append(bare, p.c.bare(ctx, Column{t.Name, c.Name}))
 	}
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(names), " FROM ",
+	rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	if d.Kind == sqldb.PostgreSQL {
 		text += "::text"
 	}
-	rows, err := d.Strings(ctx, sqldb.NewStatement(d.Kind, "SELECT SUBSTR(", text, ", 1, ",
+	rows, err := d.Strings(ctx, d.SQL("SELECT SUBSTR(", text, ", 1, ",
 		strconv.Itoa(packedChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 		hits := int64(0)
 		for some := range slices.Chunk(within, sampled) {
 			text := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
-			n, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+			n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
 				" WHERE ", d.Kind.Quote(key.Name), " IN (", text, ")"))
 			if err != nil {
 				return match{}, err

@@ -7,6 +7,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strconv"
@@ -28,9 +29,6 @@ const (
 	MySQL      Kind = dialect.MySQL
 	PostgreSQL Kind = dialect.PostgreSQL
 )
-
-// NewStatement returns a statement that begins with the given text.
-func NewStatement(k Kind, text ...string) *Statement { return dialect.Write(k, text...) }
 
 // maxParams returns how many values one statement may bind.
 func maxParams(k Kind) int {
@@ -54,9 +52,9 @@ type Table struct {
 	Triggers   []string
 	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
 	Engine string
-	// RowID is the name of the row number of SQLite, which every row has; "" if there is none, or if columns
-	// have all of its names.
-	RowID string
+	// rowID is the row number of SQLite, which every row has; nil if there is none, or if columns have all of
+	// its names.
+	rowID *Column
 	// Heirs says that other tables of PostgreSQL inherit from it, whose rows it shows as if they were its own.
 	Heirs bool
 	// Hidden says that row-level security of PostgreSQL may hide rows from this login.
@@ -78,13 +76,23 @@ type Column struct {
 	MaxChars   int    // 0: no limit
 	precision  int    // digits of a fraction of a second; -1: no limit
 	Cuts       bool   // the plan allows to cut a fraction of a second
-	Collation  string
+	Collation  string // as it stands in a statement
 	folds      string // the rule by which different texts may be equal; "" if there is none
 	labels     bool   // it is an enumeration of PostgreSQL
 }
 
 // Counts reports whether the database gives the column its values by counting.
 func (c *Column) Counts() bool { return c.counted || c.sequence != "" }
+
+// Like returns the definition of a column with the name, the type and the collation of this one. Without
+// NULL, a TIMESTAMP of MySQL or MariaDB may get a default of its own.
+func (c *Column) Like(k Kind) string {
+	text := k.Quote(c.Name) + " " + cmp.Or(c.Spelled, c.Declared)
+	if c.Collation != "" {
+		text += " COLLATE " + c.Collation
+	}
+	return text + " NULL"
+}
 
 // UniqueKey is a unique index, or the primary key.
 type UniqueKey struct {
@@ -406,46 +414,26 @@ type Object struct {
 	Acts bool   // the database runs it by itself
 }
 
-// An OrderTerm is a part of the order in which a table is read, so that a run that goes on can pass over the
-// rows that were read before.
-type OrderTerm struct {
-	name   string  // without an alias
-	column *Column // nil for the row number of SQLite
+// Order returns the columns by which the rows of a table are read, so that a run that goes on can pass over
+// the rows that were read before: every row has another position. It returns none if the table has no key.
+func (t *Table) Order() []*Column {
+	if t.rowID != nil {
+		return []*Column{t.rowID}
+	}
+	columns := make([]*Column, len(t.Primary))
+	for i, name := range t.Primary {
+		columns[i] = t.Column(name)
+	}
+	return columns
 }
 
-// Order returns the terms by which the rows of a table are read: every row has another position. It returns
-// none if the table has no key.
-func (t *Table) Order(k Kind) []OrderTerm {
-	if t.RowID != "" {
-		return []OrderTerm{{name: t.RowID}}
-	}
-	terms := make([]OrderTerm, 0, len(t.Primary))
-	for _, name := range t.Primary {
-		terms = append(terms, OrderTerm{name: k.Quote(name), column: t.Column(name)})
-	}
-	return terms
-}
-
-// Column returns the column that the order is about; it is nil for the row number of SQLite.
-func (o OrderTerm) Column() *Column { return o.column }
-
-// By returns the expression to order by. The table has the alias s.
-func (o OrderTerm) By() string { return "s." + o.name }
-
-// Read returns the expression that selects what the order is by.
-func (o OrderTerm) Read(k Kind) string {
-	if o.column == nil {
-		return "s." + o.name
-	}
-	return o.column.ReadExpression(k)
-}
-
-// Whole reports whether all rows have whole numbers there. SQLite may have anything in a column of numbers.
-func (o OrderTerm) Whole(k Kind) bool {
+// Numbered reports whether whole numbers say where a row is. SQLite may have anything in a column of numbers.
+func (t *Table) Numbered(k Kind) bool {
 	if k == SQLite {
-		return o.column == nil
+		return t.rowID != nil
 	}
-	return o.column.Family == FamilyInt && !strings.HasPrefix(o.column.Declared, "bit")
+	other := func(c *Column) bool { return c.Family != FamilyInt || strings.HasPrefix(c.Declared, "bit") }
+	return len(t.Primary) > 0 && !slices.ContainsFunc(t.Order(), other)
 }
 
 // unquoted returns the characters of SQL that are outside of quotation marks, with their positions.

@@ -64,6 +64,9 @@ func IsDataError(err error) bool {
 	return len(state) == 5 && strings.HasPrefix(state, "22")
 }
 
+// SQL returns a statement for the database that begins with the given text.
+func (d *DB) SQL(text ...string) *Statement { return dialect.Write(d.Kind, text...) }
+
 // Exec runs SQL text.
 func (d *DB) Exec(ctx context.Context, text string, args ...any) error {
 	_, err := d.conn.ExecContext(ctx, text, args...)
@@ -127,7 +130,7 @@ func (d *DB) Holds(ctx context.Context, table string) (bool, error) {
 	if d.Tables[table] == nil {
 		return false, nil
 	}
-	rows, err := d.Strings(ctx, NewStatement(d.Kind, "SELECT 1 FROM ", d.Kind.Quote(table), " LIMIT 1"))
+	rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(table), " LIMIT 1"))
 	return len(rows) > 0, err
 }
 
@@ -172,6 +175,16 @@ func (d *DB) transaction(ctx context.Context, fn func() (commit string, err erro
 	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
 }
 
+// DropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
+// from dropping a table of the game.
+func (d *DB) DropTemporary(ctx context.Context, table string) error {
+	word := ""
+	if d.Kind == MySQL {
+		word = "TEMPORARY "
+	}
+	return d.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
+}
+
 // HasTable reports whether the database has a table now, even if the catalog was read before it was made.
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 	query := map[Kind]string{
@@ -179,7 +192,7 @@ func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 		MySQL:      "information_schema.tables WHERE table_schema = DATABASE() AND table_name = ",
 		PostgreSQL: here("pg_class WHERE relnamespace = {here} AND relname = "),
 	}[d.Kind]
-	n, err := d.Number(ctx, NewStatement(d.Kind, "SELECT COUNT(*) FROM ", query).Bind(name))
+	n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", query).Bind(name))
 	return n > 0, err
 }
 
@@ -187,16 +200,15 @@ func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 // other looks which connection holds it.
 func (d *DB) SameInstance(ctx context.Context, other *DB) (bool, error) {
 	name := "merge_" + rand.Text()
-	if _, err := other.Number(ctx, NewStatement(MySQL, "SELECT GET_LOCK(").Bind(name).
-		Add(", 0)")); err != nil {
+	if _, err := other.Number(ctx, other.SQL("SELECT GET_LOCK(").Bind(name).Add(", 0)")); err != nil {
 		return false, err
 	}
-	own, err := other.Number(ctx, NewStatement(MySQL, "SELECT CONNECTION_ID()"))
+	own, err := other.Number(ctx, other.SQL("SELECT CONNECTION_ID()"))
 	if err != nil {
 		return false, err
 	}
-	holder, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(IS_USED_LOCK(").Bind(name).Add("), -1)"))
-	_, releasing := other.Number(ctx, NewStatement(MySQL, "SELECT RELEASE_LOCK(").Bind(name).Add(")"))
+	holder, err := d.Number(ctx, d.SQL("SELECT COALESCE(IS_USED_LOCK(").Bind(name).Add("), -1)"))
+	_, releasing := other.Number(ctx, other.SQL("SELECT RELEASE_LOCK(").Bind(name).Add(")"))
 	return holder == own, errors.Join(err, releasing)
 }
 

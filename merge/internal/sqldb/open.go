@@ -113,7 +113,7 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	if target {
 		makeRoom(ctx, d)
 	}
-	err = d.Row(ctx, NewStatement(kind, map[Kind]string{
+	err = d.Row(ctx, d.SQL(map[Kind]string{
 		SQLite:     "SELECT COALESCE(file, '') FROM pragma_database_list WHERE name = 'main'",
 		MySQL:      "SELECT COALESCE(DATABASE(), '')",
 		PostgreSQL: "SELECT COALESCE(current_schema(), '')",
@@ -170,13 +170,13 @@ func Lock(ctx context.Context, d *DB) (func() error, error) {
 	switch d.Kind {
 	case PostgreSQL:
 		key := int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any bits will do
-		free, err = lockBy(ctx, l, NewStatement(d.Kind, "SELECT pg_try_advisory_lock(").Bind(key).Add(")::int"),
-			NewStatement(d.Kind, "SELECT pg_advisory_unlock(").Bind(key).Add(")"))
+		free, err = lockBy(ctx, l, d.SQL("SELECT pg_try_advisory_lock(").Bind(key).Add(")::int"),
+			d.SQL("SELECT pg_advisory_unlock(").Bind(key).Add(")"))
 	case MySQL:
 		name := fmt.Sprintf("merge_%x", sum[:16])
 		// The connection of a run that was killed may end a little later.
-		free, err = lockBy(ctx, l, NewStatement(d.Kind, "SELECT COALESCE(GET_LOCK(").Bind(name).Add(", 5), 0)"),
-			NewStatement(d.Kind, "DO RELEASE_LOCK(").Bind(name).Add(")"))
+		free, err = lockBy(ctx, l, d.SQL("SELECT COALESCE(GET_LOCK(").Bind(name).Add(", 5), 0)"),
+			d.SQL("DO RELEASE_LOCK(").Bind(name).Add(")"))
 	case SQLite:
 		free, err = lockFile(ctx, l)
 	}
@@ -206,7 +206,7 @@ func lockFile(ctx context.Context, d *DB) (func() error, error) {
 	if d.Catalog == "" { // no other process can open a database in memory
 		return func() error { return nil }, nil
 	}
-	attach := NewStatement(SQLite, "ATTACH DATABASE ").Bind(d.Catalog + "-merge-lock").Add(" AS merge_lock")
+	attach := d.SQL("ATTACH DATABASE ").Bind(d.Catalog + "-merge-lock").Add(" AS merge_lock")
 	if _, err := d.Run(ctx, attach); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ type reading struct {
 
 // readTables makes the tables that a query names, and adds to them what the readings find.
 func readTables(ctx context.Context, d *DB, names string, readings ...reading) (map[string]*Table, error) {
-	rows, err := d.Strings(ctx, NewStatement(d.Kind, here(names)))
+	rows, err := d.Strings(ctx, d.SQL(here(names)))
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func readTables(ctx context.Context, d *DB, names string, readings ...reading) (
 		tables[row[0]] = &Table{Name: row[0], partitioned: len(row) > 1 && row[1] == "1"}
 	}
 	for _, r := range readings {
-		rows, err := d.Strings(ctx, NewStatement(d.Kind, here(r.text)))
+		rows, err := d.Strings(ctx, d.SQL(here(r.text)))
 		if err != nil {
 			return nil, err
 		}

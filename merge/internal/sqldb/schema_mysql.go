@@ -21,7 +21,7 @@ func mysqlFamily(name string) Family {
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	// MariaDB has no indexes of expressions, and no column for them.
 	expression := "''"
-	n, err := d.Number(ctx, NewStatement(MySQL, "SELECT COUNT(*) FROM information_schema.columns "+
+	n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM information_schema.columns "+
 		"WHERE table_schema = 'information_schema' AND table_name = 'STATISTICS' AND column_name = 'EXPRESSION'"))
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func mysqlKeyPart(t *Table, row []string) {
 func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
 
 func mysqlObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT table_name, table_type, COALESCE(engine, '') "+
+	rows, err := d.Strings(ctx, d.SQL("SELECT table_name, table_type, COALESCE(engine, '') "+
 		"FROM information_schema.tables WHERE table_schema = DATABASE()"))
 	for _, row := range rows {
 		kind := strings.ToLower(row[1])
@@ -125,7 +125,7 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 	if err != nil {
 		return err
 	}
-	events, err := d.Strings(ctx, NewStatement(MySQL, "SELECT event_name, status = 'ENABLED' "+
+	events, err := d.Strings(ctx, d.SQL("SELECT event_name, status = 'ENABLED' "+
 		"AND @@event_scheduler = 'ON' FROM information_schema.events WHERE event_schema = DATABASE()"))
 	for _, row := range events {
 		d.Objects = append(d.Objects, Object{Kind: "event", Name: row[0], Acts: row[1] == "1"})

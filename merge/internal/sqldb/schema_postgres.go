@@ -32,7 +32,7 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
 			a.attnotnull, a.atthasdef, a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE
 				e.adrelid = a.attrelid AND e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'),
-			a.attgenerated <> '', a.atttypmod, l.collname,
+			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END
 			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -105,7 +105,7 @@ func postgresKeyPart(t *Table, row []string) {
 }
 
 func postgresObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, `SELECT n.nspname, c.relname, c.relkind::text,
+	rows, err := d.Strings(ctx, d.SQL(`SELECT n.nspname, c.relname, c.relkind::text,
 		n.nspname = current_schema(), c.relispartition, EXISTS (SELECT 1 FROM pg_depend p
 			WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid AND p.deptype = 'e'),
 		EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid
@@ -145,7 +145,7 @@ func postgresObjects(ctx context.Context, d *DB) error {
 			d.Objects = append(d.Objects, Object{Kind: "table without columns", Name: name, Rows: true})
 		}
 	}
-	large, err := d.Number(ctx, NewStatement(PostgreSQL, "SELECT COUNT(*) FROM pg_largeobject_metadata"))
+	large, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM pg_largeobject_metadata"))
 	if large > 0 {
 		d.Objects = append(d.Objects, Object{Kind: "large object store", Name: "pg_largeobject", Rows: true,
 			What: fmt.Sprintf("with %d objects", large)})

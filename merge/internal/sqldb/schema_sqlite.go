@@ -67,7 +67,7 @@ func sqliteStatement(t *Table, row []string) {
 	}
 	for _, name := range []string{"oid", "_rowid_", "rowid"} {
 		if !slices.ContainsFunc(t.Columns, func(c *Column) bool { return strings.EqualFold(c.Name, name) }) {
-			t.RowID = name
+			t.rowID = &Column{Name: name, Family: FamilyInt}
 		}
 	}
 }
@@ -136,7 +136,7 @@ func sqliteKeyPart(t *Table, row []string) {
 }
 
 func sqliteObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT type, name FROM pragma_table_list "+
+	rows, err := d.Strings(ctx, d.SQL("SELECT type, name FROM pragma_table_list "+
 		"WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
 	for _, row := range rows {
 		switch kind := row[0]; {

@@ -33,7 +33,7 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 		}
 	}
 	for _, q := range queries {
-		rows, err := d.Strings(ctx, NewStatement(d.Kind, here(q)))
+		rows, err := d.Strings(ctx, d.SQL(here(q)))
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,7 @@ func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all [
 
 // showCreate returns the statement that makes a table or a sequence of MySQL.
 func (d *DB) showCreate(ctx context.Context, kind, name string) (text string, err error) {
-	err = d.Row(ctx, NewStatement(MySQL, "SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)),
-		&name, &text)
+	err = d.Row(ctx, d.SQL("SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)), &name, &text)
 	return text, err
 }
 
@@ -101,11 +100,11 @@ func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
 	switch d.Kind {
 	case MySQL:
 		var version string
-		err := d.Row(ctx, NewStatement(MySQL, "SELECT VERSION()"), &version)
+		err := d.Row(ctx, d.SQL("SELECT VERSION()"), &version)
 		all[""] = version
 		return all, err
 	case SQLite:
-		rows, err := d.Strings(ctx, NewStatement(SQLite, "SELECT tbl_name, sql FROM sqlite_master "+
+		rows, err := d.Strings(ctx, d.SQL("SELECT tbl_name, sql FROM sqlite_master "+
 			"WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name"))
 		for _, row := range rows {
 			all[row[0]] += row[1] + "\n"
@@ -117,7 +116,7 @@ func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
 		}
 		return all, err
 	}
-	rows, err := d.Strings(ctx, NewStatement(PostgreSQL, here(postgresDefinition)))
+	rows, err := d.Strings(ctx, d.SQL(here(postgresDefinition)))
 	for _, row := range rows {
 		if row[0] == "1" {
 			all[row[2]] = row[1]
@@ -134,7 +133,7 @@ func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
 	}
 	text, err := d.Definition(ctx, t)
 	if d.Kind == SQLite {
-		rows, failed := d.Strings(ctx, NewStatement(SQLite, "SELECT sql FROM sqlite_master WHERE tbl_name = ").
+		rows, failed := d.Strings(ctx, d.SQL("SELECT sql FROM sqlite_master WHERE tbl_name = ").
 			Bind(t.Name).Add(" AND type = 'index' AND (sql LIKE '%(%(%' OR sql LIKE '% WHERE %')"))
 		return text != "" && len(rows) == 0, errors.Join(err, failed)
 	}
@@ -148,7 +147,7 @@ func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
 // Counter returns the greatest number that a database has given out for a column that it counts, whether or
 // not the row is still there; 0 if it does not count the column.
 func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error) {
-	q := NewStatement(d.Kind)
+	q := d.SQL()
 	switch d.Kind {
 	case SQLite:
 		if exists, err := d.HasTable(ctx, "sqlite_sequence"); err != nil || !exists {
@@ -159,7 +158,7 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 		c := t.Column(column)
 		if c != nil && c.sequence != "" && !d.TiDB {
 			// The numbers up to this one were taken out of the sequence, whether a row got them or not.
-			return d.Number(ctx, NewStatement(MySQL, "SELECT GREATEST(next_not_cached_value - increment, 0) FROM ",
+			return d.Number(ctx, d.SQL("SELECT GREATEST(next_not_cached_value - increment, 0) FROM ",
 				c.sequence, " WHERE increment > 0 UNION ALL SELECT 0 LIMIT 1"))
 		}
 		if c == nil || !c.counted {
@@ -220,10 +219,10 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 			return nil // it counts from the greatest key, and nothing can change that
 		}
 		for _, q := range []*Statement{
-			NewStatement(SQLite, "INSERT INTO main.sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
+			d.SQL("INSERT INTO main.sqlite_sequence (name, seq) SELECT ").Bind(t.Name).
 				Add(", 0 WHERE NOT EXISTS (SELECT 1 FROM main.sqlite_sequence WHERE name = ").Bind(t.Name).Add(")"),
-			NewStatement(SQLite, "UPDATE main.sqlite_sequence SET seq = ").Bind(counter).
-				Add(" WHERE name = ").Bind(t.Name).Add(" AND seq < ").Bind(counter),
+			d.SQL("UPDATE main.sqlite_sequence SET seq = ").Bind(counter).Add(" WHERE name = ").Bind(t.Name).
+				Add(" AND seq < ").Bind(counter),
 		} {
 			if _, err := d.Run(ctx, q); err != nil {
 				return err
@@ -241,11 +240,10 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 		return d.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", name, counter+1))
 	}
 	key := d.Kind.Quote(column)
-	q := NewStatement(PostgreSQL, "SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
+	q := d.SQL("SELECT setval(seqrelid, greatest(seqmin, least(seqmax, "+
 		"CASE WHEN seqincrement > 0 THEN greatest((SELECT MAX(", key, ") FROM ", name, "), ",
-		strconv.FormatInt(counter, 10), ", pg_sequence_last_value(seqrelid), 1) "+
-			"ELSE least((SELECT MIN(", key, ") FROM ", name,
-		"), pg_sequence_last_value(seqrelid), seqstart) END))) "+
+		strconv.FormatInt(counter, 10), ", pg_sequence_last_value(seqrelid), 1) ELSE least((SELECT MIN(", key,
+		") FROM ", name, "), pg_sequence_last_value(seqrelid), seqstart) END))) "+
 			"FROM pg_sequence WHERE seqrelid = ")
 	_, err := d.Run(ctx, postgresSequence(q, t, column))
 	return err
@@ -256,7 +254,7 @@ func (d *DB) SetCounter(ctx context.Context, t *Table, column string, counter in
 func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64) error {
 	increment := int64(1)
 	if !d.TiDB { // which does not show it there
-		n, err := d.Number(ctx, NewStatement(MySQL, "SELECT increment FROM ", c.sequence))
+		n, err := d.Number(ctx, d.SQL("SELECT increment FROM ", c.sequence))
 		if err != nil {
 			return err
 		}
@@ -266,7 +264,7 @@ func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64
 	if increment < 0 {
 		end = "MIN"
 	}
-	last, err := d.Number(ctx, NewStatement(MySQL, "SELECT COALESCE(", end, "(", MySQL.Quote(c.Name),
+	last, err := d.Number(ctx, d.SQL("SELECT COALESCE(", end, "(", MySQL.Quote(c.Name),
 		"), 0) FROM ", MySQL.Quote(t.Name)))
 	if increment > 0 {
 		last = max(last, counter)
@@ -274,6 +272,6 @@ func (d *DB) setSequence(ctx context.Context, t *Table, c *Column, counter int64
 	if err != nil || last == 0 { // no number was given out
 		return err
 	}
-	_, err = d.Strings(ctx, NewStatement(MySQL, fmt.Sprintf("SELECT SETVAL(%s, %d)", c.sequence, last)))
+	_, err = d.Strings(ctx, d.SQL(fmt.Sprintf("SELECT SETVAL(%s, %d)", c.sequence, last)))
 	return err
 }

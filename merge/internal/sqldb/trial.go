@@ -80,7 +80,7 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 		}
 		return []string{mysqlTrial(r.name, text, fits)}, err
 	}
-	rows, err := r.d.Strings(ctx, NewStatement(SQLite, "SELECT type, sql FROM sqlite_master WHERE tbl_name = ").
+	rows, err := r.d.Strings(ctx, r.d.SQL("SELECT type, sql FROM sqlite_master WHERE tbl_name = ").
 		Bind(t.Name).Add(" AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC, name"))
 	if err != nil {
 		return nil, err
@@ -148,9 +148,9 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 	}
 	of := here(" = (SELECT oid FROM pg_class WHERE relnamespace = {here} AND relname = ")
 	if t.partitioned {
-		rows, err := r.d.Strings(ctx, NewStatement(PostgreSQL,
-			"SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') FROM pg_class c "+
-				"CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", of).Bind(t.Name).Add(")"))
+		rows, err := r.d.Strings(ctx, r.d.SQL("SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') "+
+			"FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", of).
+			Bind(t.Name).Add(")"))
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +162,11 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 			strings.Join(parts, " OR ")+")")
 	}
 	// An index refuses long values, and its expressions may fail. Whether rows collide is another question.
-	rows, err := r.d.Strings(ctx, NewStatement(PostgreSQL,
-		"SELECT replace(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), ' NULLS NOT DISTINCT', '') "+
-			"FROM pg_index i WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 "+
-			"FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attlen < 0)) "+
-			"AND i.indrelid", of).Bind(t.Name).Add(")"))
+	rows, err := r.d.Strings(ctx, r.d.SQL("SELECT replace(substring(pg_get_indexdef(i.indexrelid) "+
+		"FROM ' USING .*'), ' NULLS NOT DISTINCT', '') "+
+		"FROM pg_index i WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 "+
+		"FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attlen < 0)) "+
+		"AND i.indrelid", of).Bind(t.Name).Add(")"))
 	for _, row := range rows {
 		all = append(all, "CREATE INDEX ON "+r.name+row[0])
 	}
@@ -244,7 +244,7 @@ func (r *Trial) empty(ctx context.Context, name string) error {
 // Each calls fn for every row that the table holds, with the number of the row among those that were written
 // and its values in the form in which they are on their way.
 func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values []any)) error {
-	q := NewStatement(r.d.Kind, "SELECT s.", trialNumber)
+	q := r.d.SQL("SELECT s.", trialNumber)
 	texts := make([]bool, len(columns)+1)
 	for i, at := range columns {
 		c := r.columns[at]
@@ -272,13 +272,9 @@ func (r *Trial) Takes(ctx context.Context, column int, v any) error {
 	}
 	name := fmt.Sprintf("%s_c%d", r.name, column)
 	if r.singles[column] == nil {
-		text := "CREATE TEMP TABLE " + name + " AS SELECT " + trialNumber + ", " + PostgreSQL.Quote(c.Name) +
-			" FROM " + r.name + " WITH NO DATA"
-		if r.d.Kind == MySQL {
-			text = "CREATE TEMPORARY TABLE " + name + " (" + trialNumber +
-				" BIGINT DEFAULT 0 PRIMARY KEY) AS SELECT " + MySQL.Quote(c.Name) + " FROM " + r.name + " WHERE 1 = 0"
-		}
-		if err := r.d.Exec(ctx, text); err != nil {
+		err := r.d.Exec(ctx, "CREATE TEMPORARY TABLE "+name+" ("+trialNumber+" BIGINT PRIMARY KEY, "+
+			c.Like(r.d.Kind)+")")
+		if err != nil {
 			return err
 		}
 		r.singles[column] = NewWriter(r.d, name, []*Column{trialKey(), c}, false)
@@ -295,21 +291,17 @@ func (r *Trial) Drop(ctx context.Context) error {
 	if r.writer != nil {
 		err = r.writer.Close()
 	}
-	drop := "DROP TABLE IF EXISTS "
-	if r.d.Kind == MySQL {
-		drop = "DROP TEMPORARY TABLE IF EXISTS "
-	}
 	for at, w := range r.singles {
-		err = errors.Join(err, w.Close(), r.d.Exec(ctx, fmt.Sprintf("%s%s_c%d", drop, r.name, at)))
+		err = errors.Join(err, w.Close(), r.d.DropTemporary(ctx, fmt.Sprintf("%s_c%d", r.name, at)))
 	}
-	return errors.Join(err, r.d.Exec(ctx, drop+r.name))
+	return errors.Join(err, r.d.DropTemporary(ctx, r.name))
 }
 
 // mysqlPartitions returns the condition under which a table of MySQL has a partition for a row. It is "" if
 // there is one for every row. Only ranges and lists can have none. The definition is what SHOW CREATE TABLE
 // says of the table.
 func mysqlPartitions(ctx context.Context, d *DB, table, definition string) (string, error) {
-	rows, err := d.Strings(ctx, NewStatement(MySQL, "SELECT DISTINCT PARTITION_METHOD, PARTITION_EXPRESSION, "+
+	rows, err := d.Strings(ctx, d.SQL("SELECT DISTINCT PARTITION_METHOD, PARTITION_EXPRESSION, "+
 		"PARTITION_DESCRIPTION, PARTITION_ORDINAL_POSITION FROM information_schema.PARTITIONS "+
 		"WHERE TABLE_SCHEMA = DATABASE() "+
 		"AND PARTITION_METHOD IN ('RANGE', 'LIST', 'RANGE COLUMNS', 'LIST COLUMNS') "+
