@@ -50,6 +50,9 @@ type Finding struct {
 	Hits map[Column]string
 	// partly means that only the rows of one kind refer.
 	partly bool
+	// Installed means that the parent has the same rows on all servers. What is installed with a game keeps its
+	// keys, unless a person wants these rows once for each server.
+	Installed bool
 }
 
 const (
@@ -71,6 +74,7 @@ type Census struct {
 	above        map[Column][]Column // the keys that a key is taken from
 	selectors    map[string][]Column // of the tables that were asked for them
 	bares        map[Column]string   // names as conditions have them
+	installed    map[string]bool     // tables whose rows are the same on all servers
 }
 
 // span is what one server has in a column. Zero is no value: it means none.
