@@ -8,7 +8,6 @@ package census
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -128,98 +127,6 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		all[i].Installed = c.installed[f.Parent.Table]
 	}
 	return all, nil
-}
-
-// fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
-const fewAlike = 5
-
-// alike reports whether a table has the same rows on all servers.
-func (c *Census) alike(ctx context.Context, table string) (bool, error) {
-	var rows int64
-	for i, d := range c.servers {
-		if d.Tables[table] == nil {
-			return false, nil
-		}
-		n, err := d.Number(ctx, sqldb.NewStatement(d.Kind, "SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
-		if err != nil || n <= fewAlike || i > 0 && n != rows {
-			return false, err
-		}
-		rows = n
-	}
-	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
-		var first uint64
-		for i, d := range c.servers {
-			sum, err := sumOf(ctx, d, d.Tables[table], limit)
-			if err != nil || i > 0 && sum != first {
-				return false, err
-			}
-			first = sum
-		}
-	}
-	return len(c.servers) > 1, nil
-}
-
-// sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
-func sumOf(ctx context.Context, d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64, err error) {
-	var names []string
-	for _, col := range t.Writable() {
-		names = append(names, col.Name)
-	}
-	slices.Sort(names)
-	if len(t.Primary) > 0 {
-		limit = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + limit
-	} else {
-		limit = "" // The first rows of such a table are any.
-	}
-	err = d.Each(ctx, sqldb.NewStatement(d.Kind, "SELECT ", d.Kind.QuoteAll(names), " FROM ",
-		d.Kind.Quote(t.Name), limit), func(values []any) error {
-		hash := fnv.New64a()
-		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
-		sum += hash.Sum64()
-		return nil
-	})
-	return sum, err
-}
-
-// made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
-// there are so many of the former that most numbers are some. What is installed itself refers to the former.
-func (c *Census) made(col Column, matches []match) []match {
-	certain := func(m match) bool { return c.installed[m.key.Table] && m.certain() }
-	may := func(m match) bool { return !c.installed[m.key.Table] && m.possible() }
-	if c.installed[col.Table] || slices.ContainsFunc(matches, certain) || !slices.ContainsFunc(matches, may) {
-		return matches
-	}
-	return slices.DeleteFunc(matches, func(m match) bool { return c.installed[m.key.Table] })
-}
-
-// byName asks about columns that nothing but a name speaks for: all of the values are keys of a table, and
-// other columns of the same name refer to it, and none to another one. So it is where only a few players have
-// something, or those of one server.
-func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][]match) error {
-	parents := map[string][]Column{}
-	for _, f := range all {
-		if f.Verdict == Reference && !slices.Contains(parents[f.Name], f.Parent) {
-			parents[f.Name] = append(parents[f.Name], f.Parent)
-		}
-	}
-	for i, f := range all {
-		open := f.Verdict == Plain || f.Verdict == Possible && c.installed[f.Parent.Table]
-		if !open || f.partly || f.When != "" || len(parents[f.Name]) != 1 {
-			continue
-		}
-		for _, m := range matches[f.Column] {
-			if m.key != parents[f.Name][0] || !m.full() || m.sampled {
-				continue
-			}
-			m.ends = true
-			found, err := c.judge(ctx, f.Column, []match{m})
-			if err != nil {
-				return err
-			}
-			all[i] = found[0]
-		}
-	}
-	return nil
 }
 
 // Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
