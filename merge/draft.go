@@ -116,9 +116,9 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	}
 	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
-		return f.Verdict < census.Possible || t == nil || parent == nil || t.Column(f.Name) == nil ||
-			parent.Column(f.Parent.Name) == nil || d.ws.declared(f.Table, f.Name, f.Parent.Table) ||
-			slices.Contains(d.ws.plan.Plain, f.String())
+		return f.Verdict < census.Possible || f.Installed || t == nil || parent == nil ||
+			t.Column(f.Name) == nil || parent.Column(f.Parent.Name) == nil ||
+			d.ws.declared(f.Table, f.Name, f.Parent.Table) || slices.Contains(d.ws.plan.Plain, f.String())
 	})
 	return lock, nil
 }

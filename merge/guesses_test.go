@@ -303,3 +303,79 @@ func TestCheckWarnsOfReferencesToKeysThatMayMeet(t *testing.T) {
 		}
 	})
 }
+
+// A game whose goods are in the same database, as its installer has put them there: so many that most numbers
+// are one. Few accounts are banned, and those with a pass are all on one server.
+var stocked = []string{
+	"CREATE TABLE accounts (COUNTED, login VARCHAR(20) NOT NULL)",
+	"CREATE TABLE roles (COUNTED, accid INTEGER NOT NULL, level INTEGER NOT NULL)",
+	"CREATE TABLE bans (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, hours INTEGER)",
+	"CREATE TABLE passes (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY)",
+	"CREATE TABLE goods (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, price INTEGER NOT NULL)",
+	"CREATE TABLE offers (shop INTEGER NOT NULL, good INTEGER NOT NULL, PRIMARY KEY (shop, good))",
+}
+
+func stockedRows(server int) (statements []string) {
+	rows := map[string][]string{}
+	add := func(table, format string, values ...any) {
+		rows[table] = append(rows[table], "("+fmt.Sprintf(format, values...)+")")
+	}
+	for n := 1; n <= 400+50*server; n++ {
+		if n%3 == server%3 {
+			continue
+		}
+		add("accounts", "%d, 'u%d.%d'", n, server, n)
+		add("roles", "%d, %d, %d", len(rows["roles"])+1, n, n%90+1)
+		if n%70 == 1 {
+			add("bans", "%d, %d", n, n%9)
+		}
+		if n%60 < 2 && server == 2 {
+			add("passes", "%d", n)
+		}
+	}
+	for n := 1; n <= 900; n++ {
+		good := func(n int) int { return n + 6*max(0, n-600) }
+		add("goods", "%d, %d", good(n), n*37%500)
+		add("offers", "%d, %d", n%7, good(n*11%900+1))
+	}
+	for table, all := range rows {
+		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+	}
+	return statements
+}
+
+func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, stocked, nil, stockedRows(1), stockedRows(2))
+		draft := draftOf(t, plan)
+		for name, identity := range draft.Identities {
+			if name != "accounts" || !slices.Equal(identity.In, []string{"roles.accid"}) {
+				t.Errorf("%s are in %q", name, identity.In)
+			}
+		}
+		for table, p := range draft.Tables {
+			var asked []string
+			for _, o := range p.Undecided {
+				asked = append(asked, o.Column+" "+o.Candidate)
+			}
+			var want []string
+			if table == "bans" || table == "passes" {
+				want = []string{"accid accounts.id"}
+			}
+			if !slices.Equal(asked, want) {
+				t.Errorf("of %s it asks %q", table, asked)
+			}
+		}
+
+		// Somebody wants the goods once for each server: then the lock still knows who refers to them.
+		draft.Tables["goods"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		draft.Tables["offers"] = &merge.TablePlan{Policy: merge.Copy}
+		_, found := problems(t, open(t, draft))
+		if !slices.ContainsFunc(found[merge.CodeUndeclared], func(p merge.Problem) bool {
+			return p.Table == "offers" && p.Column == "good"
+		}) {
+			t.Errorf("check found %v", found[merge.CodeUndeclared])
+		}
+	})
+}

@@ -21,7 +21,8 @@ import (
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{}}
+		above: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{},
+		installed: map[string]bool{}}
 	names := map[string]bool{}
 	for _, d := range servers {
 		for name := range d.Tables {
@@ -51,6 +52,12 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			if err := c.tell(ctx, i, name); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for _, name := range c.tables {
+		var err error
+		if c.installed[name], err = c.alike(ctx, name); err != nil {
+			return nil, err
 		}
 	}
 	matches := map[Column][]match{}
@@ -84,15 +91,18 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		if !looks(col.Table) {
 			continue
 		}
-		found, err := c.judge(ctx, col, c.roots(col, matches[col]))
+		found, err := c.judge(ctx, col, c.made(col, c.roots(col, matches[col])))
 		if err != nil {
 			return nil, err
 		}
-		for i := range found {
-			found[i].Hits = hitsOf(found[i].Hits, matches[col])
-			closed[col] = closed[col] || found[i].Verdict >= Possible && !found[i].partly
-		}
 		all = append(all, found...)
+	}
+	if err := c.byName(ctx, all, matches); err != nil {
+		return nil, err
+	}
+	for i, f := range all {
+		all[i].Hits = hitsOf(f.Hits, matches[f.Column])
+		closed[f.Column] = closed[f.Column] || f.Verdict >= Possible && !f.partly
 	}
 	for _, name := range c.tables {
 		if !looks(name) || len(c.keys) == 0 {
@@ -112,6 +122,9 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			}
 		}
 		all = append(all, found...)
+	}
+	for i, f := range all {
+		all[i].Installed = c.installed[f.Parent.Table]
 	}
 	return all, nil
 }

@@ -232,6 +232,47 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	return true, nil
 }
 
+// made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
+// there are so many of the former that most numbers are some. What is installed itself refers to the former.
+func (c *Census) made(col Column, matches []match) []match {
+	certain := func(m match) bool { return c.installed[m.key.Table] && m.certain() }
+	may := func(m match) bool { return !c.installed[m.key.Table] && m.possible() }
+	if c.installed[col.Table] || slices.ContainsFunc(matches, certain) || !slices.ContainsFunc(matches, may) {
+		return matches
+	}
+	return slices.DeleteFunc(matches, func(m match) bool { return c.installed[m.key.Table] })
+}
+
+// byName asks about columns that nothing but a name speaks for: all of the values are keys of a table, and
+// other columns of the same name refer to it, and none to another one. So it is where only a few players have
+// something, or those of one server.
+func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][]match) error {
+	parents := map[string][]Column{}
+	for _, f := range all {
+		if f.Verdict == Reference && !slices.Contains(parents[f.Name], f.Parent) {
+			parents[f.Name] = append(parents[f.Name], f.Parent)
+		}
+	}
+	for i, f := range all {
+		open := f.Verdict == Plain || f.Verdict == Possible && c.installed[f.Parent.Table]
+		if !open || f.partly || f.When != "" || len(parents[f.Name]) != 1 {
+			continue
+		}
+		for _, m := range matches[f.Column] {
+			if m.key != parents[f.Name][0] || !m.full() || m.sampled {
+				continue
+			}
+			m.ends = true
+			found, err := c.judge(ctx, f.Column, []match{m})
+			if err != nil {
+				return err
+			}
+			all[i] = found[0]
+		}
+	}
+	return nil
+}
+
 // mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a
 // few keys, a few rows hold as many values that are none, so the rows count.
 func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) {
@@ -456,16 +497,18 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 			all = append(all, found...)
 		}
 	}
-	for _, m := range partial {
-		known := slices.ContainsFunc(all, func(a conditional) bool { return a.key == m.key })
-		if known || !m.section() || m.named >= 2 && m.possible() { // a name says that all rows may refer
-			continue
+	named := func(m match) bool { return m.named >= 2 && m.possible() } // so all rows may refer
+	if len(all)+len(best) == 0 && !slices.ContainsFunc(partial, named) {
+		for _, m := range partial {
+			if !m.section() {
+				continue
+			}
+			found, err := c.section(ctx, col, m)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
 		}
-		found, err := c.section(ctx, col, m)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
 	}
 	slices.SortStableFunc(all, func(a, b conditional) int {
 		return int(math.Copysign(1, b.score()-a.score()))

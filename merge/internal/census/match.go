@@ -3,6 +3,7 @@ package census
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strconv"
@@ -50,6 +51,9 @@ type Finding struct {
 	Hits map[Column]string
 	// partly means that only the rows of one kind refer.
 	partly bool
+	// Installed means that the parent has the same rows on all servers. What is installed with a game keeps its
+	// keys, unless a person wants these rows once for each server.
+	Installed bool
 }
 
 const (
@@ -71,6 +75,7 @@ type Census struct {
 	above        map[Column][]Column // the keys that a key is taken from
 	selectors    map[string][]Column // of the tables that were asked for them
 	bares        map[Column]string   // names as conditions have them
+	installed    map[string]bool     // tables whose rows are the same on all servers
 }
 
 // span is what one server has in a column. Zero is no value: it means none.
@@ -216,6 +221,57 @@ func (c *Census) findKeys() {
 			c.keys = append(c.keys, col)
 		}
 	}
+}
+
+// fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
+const fewAlike = 5
+
+// alike reports whether a table has the same rows on all servers.
+func (c *Census) alike(ctx context.Context, table string) (bool, error) {
+	var rows int64
+	for i, d := range c.servers {
+		if d.Tables[table] == nil {
+			return false, nil
+		}
+		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
+		if err != nil || n <= fewAlike || i > 0 && n != rows {
+			return false, err
+		}
+		rows = n
+	}
+	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
+		var first uint64
+		for i, d := range c.servers {
+			sum, err := sumOf(ctx, d, d.Tables[table], limit)
+			if err != nil || i > 0 && sum != first {
+				return false, err
+			}
+			first = sum
+		}
+	}
+	return len(c.servers) > 1, nil
+}
+
+// sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
+func sumOf(ctx context.Context, d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64, err error) {
+	var names []string
+	for _, col := range t.Writable() {
+		names = append(names, col.Name)
+	}
+	slices.Sort(names)
+	if len(t.Primary) > 0 {
+		limit = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + limit
+	} else {
+		limit = "" // The first rows of such a table are any.
+	}
+	err = d.Each(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
+		d.Kind.Quote(t.Name), limit), func(values []any) error {
+		hash := fnv.New64a()
+		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
+		sum += hash.Sum64()
+		return nil
+	})
+	return sum, err
 }
 
 // counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
