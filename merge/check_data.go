@@ -140,8 +140,8 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 	return nil
 }
 
-// namesOfOthers reports whether most texts of a column are not the names of the rows that the column ref leads
-// to, and how many of some are.
+// namesOfOthers reports whether most texts of a column are not the names of the rows that the column ref
+// leads to, and how many of some are.
 func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, ref string, name place) (
 	others bool, hits, all int, err error) {
 	const sampled, few = "500", 5
@@ -169,8 +169,8 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	return all-hits >= few && hits*2 < all, hits, all, err
 }
 
-// standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts that
-// are names but for case and blanks, because only exact names follow.
+// standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts
+// that are names but for case and blanks, because only exact names follow.
 func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
 	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, src.sel
 	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
@@ -178,10 +178,12 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 		return nil
 	}
 	name, text := "pn."+k.Quote(own.Name), "s."+k.Quote(copied.Name)
-	exact := func(of *sqldb.Column, form, value string) string { return of.Exactly(k, fmt.Sprintf(form, value)) }
+	exact := func(of *sqldb.Column, form, value string) string {
+		return of.Exactly(k, fmt.Sprintf(form, value))
+	}
 	names := func(form string) string {
-		return "(SELECT " + exact(own, form, name) + " AS x FROM " + sel.table(n.parent) + " AS pn WHERE " + name +
-			" IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
+		return "(SELECT " + exact(own, form, name) + " AS x FROM " + sel.table(n.parent) + " AS pn WHERE " +
+			name + " IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
 	}
 	const same, alike = "%s", "LOWER(TRIM(%s))"
 	several, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
@@ -190,18 +192,19 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 	if err != nil {
 		return err
 	}
-	c.report.problemIf(several > 0, Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name,
-		Column: n.column, Count: several, Message: "several rows of " + n.parent + " have a name that stands here, " +
-			"so it does not say whose it is",
+	found := Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column, Count: several,
+		Message: "several rows of " + n.parent + " have a name that stands here, so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
-			"; or give one of the rows another name on its server; or remove the entry"})
+			"; or give one of the rows another name on its server; or remove the entry"}
+	c.report.problemIf(several > 0, found)
 	stay, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", sel.table(src.table.Name),
 		" AS s WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ", exact(copied, same, text),
 		" NOT IN ", names(same)))
 	if stay > 0 {
-		c.report.warn(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column, Count: stay,
-			Message: "texts are names of " + n.parent + " but for case and blanks, and only exact names follow",
-			Remedy:  "write these texts on the server as the names are written, if they are meant to be these names"})
+		found.Count = stay
+		found.Message = "texts are names of " + n.parent + " but for case and blanks, and only exact names follow"
+		found.Remedy = "write these texts on the server as the names are written, if they are meant to be these"
+		c.report.warn(found)
 	}
 	return err
 }
@@ -375,9 +378,11 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
-	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt {
-		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+
-			ref.Columns[0]+" <> 0 of the reference")
+	none := ref.Columns[0] + " <> 0"
+	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt &&
+		!strings.Contains(ref.When, none) {
+		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+none+
+			" of the reference")
 	}
 	if c.ws.policy(ref.Parent) == Skip {
 		answers = append(answers, "put those rows into the target, as the migrations of the game do")

@@ -866,7 +866,8 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 					continue
 				}
 				for i := range d.ws.servers {
-					others, _, _, err := namesOfOthers(ctx, d.ws, i, place{table, c.Name}, beside, place{parent, r.Column})
+					others, _, _, err := namesOfOthers(ctx, d.ws, i, place{table, c.Name}, beside,
+						place{parent, r.Column})
 					if err != nil {
 						return fmt.Errorf("copies of names cannot be looked for: %w", err)
 					}

@@ -121,8 +121,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	return all, nil
 }
 
-// split returns the conditions by which a column refers to several tables, all of whose keys are small and dense:
-// for each kind of rows the values go as far as the keys of one of them. The best match is that of all rows.
+// split returns the conditions by which a column refers to several tables, all of whose keys are small and
+// dense: for each kind of rows the values go as far as the keys of one of them. The best match is that of all
+// rows.
 func (c *Census) split(ctx context.Context, col Column, best match) ([]conditional, error) {
 	selectors, err := c.selectorsOf(ctx, col.Table)
 	if err != nil || !best.follows() {
@@ -173,8 +174,8 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 	return nil, nil
 }
 
-// endAs returns a match and those of the tables whose keys end, on every server, where the values of some kind
-// of rows do.
+// endAs returns a match and those of the tables whose keys end, on every server, where the values of some
+// kind of rows do.
 func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match, error) {
 	ends := map[string][]int64{} // by kind and server
 	for i, d := range c.servers {
@@ -525,9 +526,9 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 	return best, nil
 }
 
-// section compares the values in the range of the keys of all servers with the keys. A game may give each kind
-// of its objects a range of numbers, and refer to all of them by one column. It returns no match if that may be
-// chance.
+// section compares the values in the range of the keys of all servers with the keys. A game may give each
+// kind of its objects a range of numbers, and refer to all of them by one column. It returns no match if that
+// may be chance.
 func (c *Census) section(ctx context.Context, col Column, m match) ([]conditional, error) {
 	keys := span{min: math.MaxInt64}
 	for _, s := range c.spans[m.key] {
@@ -546,8 +547,8 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		greatest := strconv.FormatInt(keys.max, 10)
 		found, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
-			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(", inside,
-			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""), joins.text))
+			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(",
+			inside, "v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""), joins.text))
 		if err != nil {
 			return nil, err
 		}

@@ -568,7 +568,8 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
 	case ends,
-		same && slices.ContainsFunc(c.wordsOf(col.Table), func(w string) bool { return slices.Contains(words, w) }):
+		same && slices.ContainsFunc(c.wordsOf(col.Table),
+			func(w string) bool { return slices.Contains(words, w) }):
 		return 1, ends
 	}
 	return 0, false
@@ -716,8 +717,8 @@ func (m match) deviations(of func(a against) (values, density float64)) float64 
 	return more / math.Sqrt(variance)
 }
 
-// section reports whether the values in the range of the keys may be keys, while others lie elsewhere, such as
-// where one number names a person or a thing, and things begin at a number of their own.
+// section reports whether the values in the range of the keys may be keys, while others lie elsewhere, such
+// as where one number names a person or a thing, and things begin at a number of their own.
 func (m match) section() bool {
 	var within, around int64
 	for _, a := range m.servers {
