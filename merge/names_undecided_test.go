@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
 		prepare, folded := folding(target, 20)
-		schema := append(prepare,
+		schema := append(slices.Clone(prepare),
 			"CREATE TABLE heroes (id BIGINT PRIMARY KEY, name "+folded+" NOT NULL, gone INTEGER NOT NULL)",
 			"CREATE TABLE letters (id BIGINT PRIMARY KEY, receiver BIGINT NOT NULL REFERENCES heroes (id), "+
 				"sender VARCHAR(30) NOT NULL)")

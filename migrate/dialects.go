@@ -44,7 +44,7 @@ func in[T any](list *[]T, places map[[2]string]int, table, name string, first T)
 
 // read reads the columns, the foreign keys, and the unique indexes with the primary keys, whose columns come
 // in their order.
-func (r *reader) read() (err error) {
+func (r *reader) read(ctx context.Context) (err error) {
 	queries := map[dialect.Kind][]string{
 		dialect.PostgreSQL: {postgresColumns, postgresForeigns, postgresIndexes},
 		dialect.MySQL:      {mysqlColumns, mysqlForeigns, mysqlIndexes},
@@ -78,7 +78,7 @@ func (r *reader) read() (err error) {
 	case dialect.PostgreSQL:
 		r.describePostgreSQL()
 	case dialect.MySQL:
-		return r.inPlainMode(r.describeMySQL)
+		return r.inPlainMode(ctx, r.describeMySQL)
 	case dialect.SQLite:
 		return r.describeSQLite()
 	}
@@ -222,7 +222,7 @@ func (r *reader) describeMySQL(db *gorm.DB) error {
 
 // inPlainMode lets a session show everything, and names in backquotes. With ANSI_QUOTES they would stand in
 // marks that other sessions take for texts, and some modes of MariaDB leave out what it means to count.
-func (r *reader) inPlainMode(do func(db *gorm.DB) error) error {
+func (r *reader) inPlainMode(ctx context.Context, do func(db *gorm.DB) error) error {
 	plain := func(db *gorm.DB) (err error) {
 		db = db.Session(&gorm.Session{NewDB: true})
 		var mode string
@@ -233,7 +233,7 @@ func (r *reader) inPlainMode(do func(db *gorm.DB) error) error {
 			return err
 		}
 		defer func() {
-			back := db.WithContext(context.WithoutCancel(db.Statement.Context))
+			back := db.WithContext(context.WithoutCancel(ctx))
 			err = errors.Join(err, back.Exec("SET SESSION sql_mode = ?", mode).Error)
 		}()
 		return do(db)

@@ -76,7 +76,7 @@ func Read(ctx context.Context, db *gorm.DB, tables ...any) (*Plan, error) {
 	}
 	r := &reader{Dialect: d, plan: &Plan{Dialect: db.Name()}}
 	r.db = db.Session(&gorm.Session{NewDB: true, Context: ctx})
-	if err := r.read(); err != nil {
+	if err := r.read(ctx); err != nil {
 		return nil, fmt.Errorf("%w: its catalog: %w", ErrDatabase, err)
 	}
 	if err := r.choose(tables); err != nil {

@@ -246,7 +246,9 @@ func add(tx *snowflakeplugin.ShardTx, id snowflakeplugin.ID, gold int64) error {
 // resharding splits every shard in two while another goroutine reads.
 func (s *shop) resharding(ctx context.Context) error {
 	s.say("\nFrom %d shards to %d, while somebody reads:\n\n", shards, 2*shards)
-	r := &reader{customers: s.customers, router: s.router, begun: make(chan struct{}), done: make(chan struct{})}
+	r := &reader{
+		customers: s.customers, router: s.router, begun: make(chan struct{}), done: make(chan struct{}),
+	}
 	r.ended.Go(func() { r.read(ctx) })
 	<-r.begun // so that there are reads by the old map, however slow the machine
 

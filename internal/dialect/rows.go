@@ -25,7 +25,7 @@ func Query[R ~[]V, V any](
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}, statement string, args ...any,
 ) (names []string, all []R, err error) {
-	rows, err := q.QueryContext(ctx, statement, args...) //nolint:rowserrcheck // EachRow does both.
+	rows, err := q.QueryContext(ctx, statement, args...)
 	err = EachRow(rows, err, func(rows *sql.Rows) (err error) {
 		if names, err = rows.Columns(); err != nil {
 			return err

@@ -548,7 +548,8 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		greatest := strconv.FormatInt(keys.max, 10)
 		found, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
 			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(",
-			inside, "v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""), joins.text))
+			inside, "v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""),
+			joins.text))
 		if err != nil {
 			return nil, err
 		}
