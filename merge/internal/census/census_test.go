@@ -420,11 +420,15 @@ func TestKeysOfAGeneratorAreNotLookedFor(t *testing.T) {
 func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
-		const things, bank = 1 << 24, 1<<31 - 1
+		const things = 1 << 24
+		taker, bank := "INTEGER", "2147483647"
+		if target.Dialect == "mysql" { // which has numbers that are too large for a key
+			taker, bank = "BIGINT UNSIGNED", "18446744073709551615"
+		}
 		server := func(seed, heroes int) []string {
 			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
 				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, uses INTEGER, worth INTEGER)",
-				"CREATE TABLE deals (giver INTEGER NOT NULL, taker INTEGER NOT NULL, lost INTEGER NOT NULL, pay INTEGER)"}
+				"CREATE TABLE deals (giver INTEGER NOT NULL, taker " + taker + " NOT NULL, lost INTEGER NOT NULL, pay INTEGER)"}
 			for n := 1; n <= heroes; n++ { // no hero was ever deleted
 				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
 			}
@@ -433,7 +437,7 @@ func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
 					1+pick(n, 40), 1+pick(seed+n, 50_000)))
 			}
 			for n := range 900 {
-				giver, taker := 1+pick(seed+3*n, heroes), 1+pick(seed+5*n, heroes)
+				giver, taker := 1+pick(seed+3*n, heroes), fmt.Sprint(1+pick(seed+5*n, heroes))
 				lost := giver
 				switch n % 6 {
 				case 0:
@@ -443,7 +447,7 @@ func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
 				case 2:
 					lost = things + pick(seed+9*n, 600) // half of these are no more
 				}
-				statements = append(statements, fmt.Sprintf("INSERT INTO deals VALUES (%d, %d, %d, %d)", giver, taker, lost,
+				statements = append(statements, fmt.Sprintf("INSERT INTO deals VALUES (%d, %s, %d, %d)", giver, taker, lost,
 					1+pick(seed+11*n, 3000)))
 			}
 			return statements

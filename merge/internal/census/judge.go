@@ -546,21 +546,27 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		greatest := strconv.FormatInt(keys.max, 10)
-		found, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
-			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(", inside, "v.x END), MAX(",
-			inside, "v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END) FROM ", values(d, col, ""),
-			joins.text))
+		of := " FROM " + values(d, col, "")
+		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
+			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END)", of, joins.text))
 		if err != nil {
 			return nil, err
 		}
-		s := span{distinct: found[0], min: found[3], max: found[4]}
-		a := c.against(m.key, i, s, found[0], found[1], 0)
-		a.within = found[0]
+		ends, err := d.Strings(ctx, d.SQL("SELECT MIN(", inside, "v.x END), MAX(", inside,
+			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END)", of))
+		if err != nil {
+			return nil, err
+		}
+		s := spanOf([]string{"1", "0", ends[0][0], ends[0][1]})
+		next := spanOf([]string{"1", "0", ends[0][2], ends[0][2]}) // it may be too large for a key
+		s.distinct = counts[0]
+		a := c.against(m.key, i, s, counts[0], counts[1], 0)
+		a.within = counts[0]
 		part.servers = append(part.servers, a)
-		within, around = within+found[0], around+found[2]-found[0]
+		within, around = within+counts[0], around+counts[2]-counts[0]
 		below = below || c.spans[col][i].min < keys.min
-		if found[5] > 0 && (above == 0 || found[5] < above) {
-			above = found[5]
+		if next.distinct > 0 && (above == 0 || next.min < above) {
+			above = next.min
 		}
 	}
 	_, hits := part.counts()
