@@ -205,12 +205,13 @@ func impatiently(ctx context.Context, d *database, c *sql.Conn, do func() error)
 	if err != nil {
 		return err
 	}
-	done, ended := make(chan struct{}), make(chan error, 1)
+	done, ended, sent := make(chan struct{}), make(chan error, 1), false
 	go func() {
 		select {
 		case <-done:
 			ended <- nil
 		case <-time.After(lockWait):
+			sent = true
 			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
 		}
 	}()
@@ -218,7 +219,9 @@ func impatiently(ctx context.Context, d *database, c *sql.Conn, do func() error)
 	close(done)
 	killed := <-ended
 	_ = killer.Close()
-	if dialect.State(err) == "1317" || dialect.State(err) == "1969" {
+	switch state := dialect.State(err); {
+	case state == "1317", state == "1969",
+		sent && state == "1064": // MariaDB, which had begun to read the triggers of the table
 		return refused{err}
 	}
 	if err == nil && killed == nil {
