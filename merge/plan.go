@@ -688,6 +688,16 @@ func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 	for _, c := range r.Copies {
 		errs.check(p.Tables[c.Table] != nil, "rename: copies: there is no table %q in the plan", c.Table)
 		errs.check(c.Column != "", "rename: copies: each needs a table and a column")
+		other := p.Tables[c.Table]
+		errs.check(other == nil || other.Rename == nil || other.Rename.Column != c.Column,
+			"rename: copies: %s.%s has a rename of its own, so it cannot follow another one", c.Table, c.Column)
+		for _, owner := range p.Tables {
+			errs.check(owner.Rename == nil || owner.Rename == r || !slices.ContainsFunc(owner.Rename.Copies,
+				func(o NameCopy) bool {
+					return o.Table == c.Table && o.Column == c.Column && (o.Ref == "" || c.Ref == "")
+				}),
+				"rename: copies: %s.%s repeats names of two tables, so it needs a ref for each", c.Table, c.Column)
+		}
 	}
 }
 

@@ -75,8 +75,11 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 		"rename without an entry":   {"policy: rename\n    rename:", "policy: rename\n    x:", "x"},
 		"keep without by":           {"by: level, ", "", "by"},
 		"a copy in a table unknown": {"table: mail", "table: post", "post"},
-		"no servers":                {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
-		"more than a plan":          {"note: why}", "note: why}\n---\nversion: 1", "goes on after"},
+		"a copy of two names": {`mail: {policy: copy,`, "mail: {policy: rename, rename: {column: title, copies: " +
+			"[{table: mail, column: from_name}]},", "repeats names of two tables"},
+		"a copy that is renamed": {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
+		"no servers":             {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
+		"more than a plan":       {"note: why}", "note: why}\n---\nversion: 1", "goes on after"},
 	} {
 		if !strings.Contains(goodPlan, c.old) {
 			t.Fatalf("%s: the plan has no %q", name, c.old)

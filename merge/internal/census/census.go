@@ -30,6 +30,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		}
 	}
 	c.tables = slices.Sorted(maps.Keys(names))
+	c.prefix = prefixOf(c.tables)
 	for _, name := range c.tables {
 		for _, d := range servers {
 			c.list(d.Tables[name])

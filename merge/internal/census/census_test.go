@@ -122,6 +122,16 @@ func opened(t *testing.T, target dbtest.Target, name string, statements []string
 	return d
 }
 
+// expect compares findings with those that are wanted, by column.
+func expect(t *testing.T, found, want map[string]string) {
+	t.Helper()
+	for column, text := range want {
+		if found[column] != text {
+			t.Errorf("%s: %q, want %q", column, found[column], text)
+		}
+	}
+}
+
 // taken returns the findings of two servers: for each column the verdict, and for references where they lead.
 func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]string {
 	t.Helper()
@@ -154,7 +164,7 @@ func TestReferencesAreFoundInTheDataAndOrdinaryNumbersAreNot(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		found := taken(t, target, realm(1), realm(2))
-		for column, want := range map[string]string{
+		expect(t, found, map[string]string{
 			"hero_sheets.id": "heroes.id", "swords.holder": "heroes.id", "swords.maker": "heroes.id when maker <> 0",
 			"swords.twin_sword": "swords.id", "letters.reader": "heroes.id",
 			"letters.sender": "heroes.id when kind = 'hero'", "visits.ticket": "seats.ticket",
@@ -165,11 +175,7 @@ func TestReferencesAreFoundInTheDataAndOrdinaryNumbersAreNot(t *testing.T) {
 			"heroes.level": "plain", "heroes.gold": "plain", "heroes.made": "plain", "heroes.party": "plain",
 			"hero_sheets.strength": "plain", "swords.sort": "plain", "letters.channel": "plain",
 			"seats.hall": "plain", "seats.place": "plain", "visits.swords_left": "plain",
-		} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		})
 	})
 }
 
@@ -259,13 +265,9 @@ func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 				fmt.Sprintf("INSERT INTO guild_wars (guild2) VALUES (%d)", 26-guild))
 		}
 		found := taken(t, target, server, server)
-		for column, want := range map[string]string{"guilds.id": "plain", "guild_wars.id": "plain", "duels.id": "plain",
+		expect(t, found, map[string]string{"guilds.id": "plain", "guild_wars.id": "plain", "duels.id": "plain",
 			"visit_days.id":        "plain",
-			"guild_ranks.guild_id": "perhaps guilds.id", "guild_wars.guild2": "perhaps guilds.id"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+			"guild_ranks.guild_id": "perhaps guilds.id", "guild_wars.guild2": "perhaps guilds.id"})
 	})
 }
 
@@ -293,13 +295,9 @@ func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
 			return statements
 		}
 		found := taken(t, target, server(1, 300), server(7, 200))
-		for column, want := range map[string]string{"mail.whose": "perhaps players.id", "mail.lost": "perhaps players.id",
+		expect(t, found, map[string]string{"mail.whose": "perhaps players.id", "mail.lost": "perhaps players.id",
 			"mail.item": "plain", "mail.day": "plain", "mail.price": "plain", "players.level": "plain",
-			"players.health": "plain"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+			"players.health": "plain"})
 	})
 }
 
@@ -338,12 +336,8 @@ func TestALongTableHidesNoReference(t *testing.T) {
 			return statements
 		}
 		found := taken(t, target, server(1), server(5000))
-		for column, want := range map[string]string{"fights.victim": "perhaps heroes.id", "fights.day": "plain",
-			"fights.holder": "boxes.id when sort = 0, heroes.id when sort = 1", "heroes.level": "plain"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		expect(t, found, map[string]string{"fights.victim": "perhaps heroes.id", "fights.day": "plain",
+			"fights.holder": "boxes.id when sort = 0, heroes.id when sort = 1", "heroes.level": "plain"})
 	})
 }
 
@@ -453,16 +447,12 @@ func TestOneColumnForKeysOfTwoRangesIsAskedAbout(t *testing.T) {
 			return statements
 		}
 		found := taken(t, target, server(1, 300), server(7, 200))
-		for column, want := range map[string]string{
+		expect(t, found, map[string]string{
 			"deals.giver": "perhaps heroes.id when giver < 16777216, perhaps things.id when giver >= 16777216",
 			"deals.taker": "perhaps heroes.id when taker < 16777216",
 			"deals.lost":  "perhaps heroes.id when lost < 16777216",
 			"deals.pay":   "plain", "things.uses": "plain", "things.worth": "plain",
-		} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		})
 	})
 }
 
@@ -478,11 +468,7 @@ func TestAPrefixOfAllTablesHidesNoName(t *testing.T) {
 				fmt.Sprintf("INSERT INTO sim_marks VALUES (%d, %d), (%d, %d)", 100+n, n, 200+n, 13-n))
 		}
 		found := taken(t, target, server, server)
-		for column, want := range map[string]string{"sim_marks.hood": "perhaps sim_hoods.id", "sim_hoods.sims": "plain"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		expect(t, found, map[string]string{"sim_marks.hood": "perhaps sim_hoods.id", "sim_hoods.sims": "plain"})
 	})
 }
 
@@ -496,11 +482,7 @@ func TestACopyOfTheOwnKeyIsAskedAbout(t *testing.T) {
 			server = append(server, fmt.Sprintf("INSERT INTO sorts VALUES (%d, %d, %d)", n, n, 1+n%3))
 		}
 		found := taken(t, target, server, server)
-		for column, want := range map[string]string{"sorts.id": "perhaps sorts.rowid_", "sorts.rank": "plain"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		expect(t, found, map[string]string{"sorts.id": "perhaps sorts.rowid_", "sorts.rank": "plain"})
 	})
 }
 
@@ -527,11 +509,7 @@ func TestAColumnForTwoShortListsIsAskedAboutByKind(t *testing.T) {
 			return statements
 		}
 		found := taken(t, target, server(1, 200, 45), server(7, 150, 31))
-		for column, want := range map[string]string{"acts.hard": "plain",
-			"acts.what": "perhaps blocks.id when act IN (0, 1, 2), perhaps beasts.id when act = 3"} {
-			if found[column] != want {
-				t.Errorf("%s: %q, want %q", column, found[column], want)
-			}
-		}
+		expect(t, found, map[string]string{"acts.hard": "plain",
+			"acts.what": "perhaps blocks.id when act IN (0, 1, 2), perhaps beasts.id when act = 3"})
 	})
 }

@@ -69,6 +69,7 @@ type Census struct {
 	servers      []*sqldb.DB
 	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
 	tables       []string
+	prefix       string              // the word with which the names of all tables begin, "" without one
 	columns      []Column            // in the order of tables and their columns
 	spans        map[Column][]span   // by server
 	keys         []Column            // the unique columns
@@ -750,14 +751,26 @@ func width(least, greatest int64) float64 { return float64(greatest) - float64(l
 // wordsOf returns the words of the name of a table, in the singular, but for one with which all names begin.
 func (c *Census) wordsOf(table string) []string {
 	words := wordsOf(table)
-	other := func(name string) bool {
-		all := wordsOf(name)
-		return len(all) < 2 || all[0] != words[0]
-	}
-	if len(c.tables) > 2 && !slices.ContainsFunc(c.tables, other) {
+	if len(words) > 1 && words[0] == c.prefix {
 		return words[1:]
 	}
 	return words
+}
+
+// prefixOf returns the word with which the names of all of several tables begin, or "" if there is none.
+func prefixOf(tables []string) string {
+	if len(tables) < 3 {
+		return ""
+	}
+	first := wordsOf(tables[0])[0]
+	other := func(name string) bool {
+		words := wordsOf(name)
+		return len(words) < 2 || words[0] != first
+	}
+	if slices.ContainsFunc(tables, other) {
+		return ""
+	}
+	return first
 }
 
 // wordsOf returns all words of the name of a table, in the singular.
