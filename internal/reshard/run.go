@@ -2,11 +2,14 @@ package reshard
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -128,9 +131,20 @@ func (m *machine) prepare(ctx context.Context) error {
 	if m.home.Kind != dialect.MySQL {
 		return nil
 	}
-	// A transaction that was prepared before the triggers were made has listed nothing.
-	_, err = locked(ctx, m, func(held) error { return nil })
-	return err
+	// A transaction that was prepared before the triggers were made has listed nothing, so it must end. The tables
+	// are locked one by one for that: a statement that was under way meanwhile has one of them, and waits for the
+	// list of keys, so MariaDB would end it as a deadlock if both were locked together.
+	for _, t := range tablesOf(m.old) {
+		err := whenFree(ctx, []*side{t.side}, func() error {
+			return t.side.d.onConnection(ctx, func(c *sql.Conn) error {
+				return lock(ctx, t.side.d, c, []string{t.quoted()}, func(gorm.ConnPool) error { return nil })
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyAll copies all rows that are not copied yet.
