@@ -195,6 +195,9 @@ func Clean(ctx context.Context, r *snowflakeplugin.Router) error {
 	return end(ctx, r, true, (*reshard.Job).Clean)
 }
 
+// endBudget is how long the end of a resharding tries to get a lock of SQLite. It stops nobody meanwhile.
+const endBudget = 10 * time.Second
+
 // end ends all reshardings that have cut over, or all that have not, and forgets them.
 func end(
 	ctx context.Context, r *snowflakeplugin.Router, over bool, do func(*reshard.Job, context.Context) error,
@@ -203,7 +206,7 @@ func end(
 		if c.IsOver() != over {
 			return nil
 		}
-		return reshard.Patiently(ctx, 0, new(bool), func() error {
+		return reshard.Patiently(ctx, endBudget, new(bool), func() error {
 			if err := do(Settings{}.job(current, c), ctx); err != nil {
 				return err
 			}
