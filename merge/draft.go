@@ -685,8 +685,8 @@ func (d *drafter) ownNames(ctx context.Context, t *sqldb.Table, column string) (
 	return true, nil
 }
 
-// texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer, nor
-// copies of the names of other tables.
+// texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
+// nor copies of the names of other tables.
 func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 	const longest = 255
 	references := d.references(t)

@@ -652,7 +652,8 @@ func (m match) certain() bool {
 
 // reaches reports whether the values go as far as the keys on every server.
 func (m match) reaches() bool {
-	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach < 0.95 || a.values < minValues })
+	return !slices.ContainsFunc(m.servers,
+		func(a against) bool { return a.reach < 0.95 || a.values < minValues })
 }
 
 // follows reports whether the values go as far as the keys, though these end elsewhere on each server. No
@@ -663,8 +664,8 @@ func (m match) follows() bool {
 	})
 }
 
-// dense reports whether so many numbers are keys, on every server, that hits say nothing, but where the values
-// end does.
+// dense reports whether so many numbers are keys, on every server, that hits say nothing, but where the
+// values end does.
 func (m match) dense() bool {
 	return m.follows() &&
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1 })
@@ -751,7 +752,8 @@ func (m match) speaks() bool { return m.named == 3 || m.begins }
 func (m match) holds() bool {
 	values, hits := m.counts()
 	outside := slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1 })
-	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && (outside || m.named >= 2 || m.reaches()) ||
+	far := outside || m.named >= 2 || m.reaches()
+	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && far ||
 		10*hits >= values && m.speaks()
 }
 
