@@ -685,20 +685,21 @@ func (d *drafter) ownNames(ctx context.Context, t *sqldb.Table, column string) (
 	return true, nil
 }
 
-// texts returns the texts of a table that are not too long for names, and neither keys, references nor
-// copies of the names of other tables.
+// texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
+// nor copies of the names of other tables.
 func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 	const longest = 255
 	references := d.references(t)
 	return slices.DeleteFunc(t.Writable(), func(c *sqldb.Column) bool {
 		stem, copied := strings.CutSuffix(c.Name, "_name")
+		asked := func(f census.Finding) bool { return f.Table == t.Name && f.Name == c.Name }
 		taken := func(r sqldb.Reference) bool {
 			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
 		}
 		return c.Family != sqldb.FamilyText || c.MaxChars > longest ||
 			c.MaxChars == 0 && d.ws.target.Kind == sqldb.MySQL ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
-			slices.ContainsFunc(references, taken)
+			slices.ContainsFunc(references, taken) || slices.ContainsFunc(d.found, asked)
 	})
 }
 

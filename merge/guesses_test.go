@@ -119,6 +119,27 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 	})
 }
 
+// A list of bans has the account as a text. A draft that renamed such a key would make of it one that leads nowhere.
+func TestATextThatMayBeAKeyIsAskedAboutAndNotRenamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE accounts (COUNTED, level INTEGER)", "CREATE TABLE bans (COUNTED, aid VARCHAR(40))"}
+		server := func(accounts int) []string {
+			return many(1, accounts, func(n int) string {
+				if n%5 > 0 {
+					return fmt.Sprintf("INSERT INTO accounts (id, level) VALUES (%d, %d)", n+2000, n%9)
+				}
+				return fmt.Sprintf("INSERT INTO bans (aid) VALUES ('%d')", n-1+2000)
+			})
+		}
+		_, _, plan := small(t, target, schema, nil, server(400), server(300))
+		bans := draftOf(t, plan).Tables["bans"]
+		if bans.Policy != merge.Copy || len(bans.Undecided) != 1 || bans.Undecided[0].Candidate != "accounts.id" {
+			t.Errorf("policy %s, undecided %+v", bans.Policy, bans.Undecided)
+		}
+	})
+}
+
 // A copy of a name by the wrong column would give rows the new names of others, and verify would expect that.
 func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
 	t.Parallel()

@@ -301,6 +301,54 @@ func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
 	})
 }
 
+// Of a server that deletes little, any number is a key nearly as often as one that refers. What tells them apart is
+// that references end where the keys do, on each server, also if some of them lead to what was deleted.
+func TestReferencesToDenseKeysAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, " +
+					"victim INTEGER, of_players INTEGER, day INTEGER, price INTEGER, score INTEGER)"}
+			for n := 1; n <= 2*players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n))
+				if n <= players && n%17 != 5 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+				}
+			}
+			for n := range 200 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO reports VALUES (%d, %d, %d, %d, %d, %d)", 5000+n,
+					1+pick(seed+2*n, players), 1+pick(seed+5*n, players), 1+pick(n, 365), 1+pick(seed+3*n, 350),
+					1+pick(seed+7*n, players*2/3)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 600), server(7, 400))
+		expect(t, found, map[string]string{"reports.victim": "perhaps players.id",
+			"reports.of_players": "perhaps players.id", "reports.day": "plain", "reports.price": "plain",
+			"reports.score": "plain"})
+	})
+}
+
+// Two young servers may have as many codes, and then nothing but the name speaks for a reference.
+func TestAColumnMayBeCalledByTheEndOfTheNameOfATable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE nxcode (id INTEGER NOT NULL PRIMARY KEY, rate INTEGER)", "CREATE TABLE " +
+				"nxcode_items (id INTEGER NOT NULL PRIMARY KEY, codeid INTEGER, kind INTEGER, deid INTEGER)"}
+			for n := 1; n <= 40; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO nxcode VALUES (%d, %d)", n, pick(seed+n, 9)),
+					fmt.Sprintf("INSERT INTO nxcode_items VALUES (%d, %d, %d, %d)", 100+n, 41-n, 41-n, 41-n))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(900)), map[string]string{
+			"nxcode_items.codeid": "perhaps nxcode.id",
+			"nxcode_items.kind":   "plain", "nxcode_items.deid": "plain"})
+	})
+}
+
 // A log has a row for nearly every number, so it has the keys of all heroes, too, also of those that are deleted.
 func TestALongTableHidesNoReference(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		// Keys of a longer table say nothing, and so others may.
 		matches = slices.DeleteFunc(matches, func(m match) bool {
-			return m.full() || m.named < 3 && m.excess() < 3
+			return m.full() || m.named < 3 && m.excess() < 3 && !m.dense()
 		})
 	}
 	conditions, err := c.conditions(ctx, col, matches, named)

@@ -561,7 +561,8 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	})
 	same := column == name
 	joined := strings.Join(words, "")
-	ends = len(name) > 2 && strings.HasSuffix(column, name)
+	stem, ended := strings.CutSuffix(column, name)
+	ends = ended && (len(name) > 2 || len(stem) > 2 && strings.HasSuffix(joined, stem))
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == words[len(words)-1]+name:
@@ -649,17 +650,25 @@ func (m match) certain() bool {
 	return m.full() && (m.score() >= 8 || named && m.score() >= 4)
 }
 
-// follows reports whether the values go as far as the keys on every server, though these end elsewhere on
-// each. No other number knows how far they go.
+// reaches reports whether the values go as far as the keys on every server.
+func (m match) reaches() bool {
+	return !slices.ContainsFunc(m.servers,
+		func(a against) bool { return a.reach < 0.95 || a.values < minValues })
+}
+
+// follows reports whether the values go as far as the keys, though these end elsewhere on each server. No
+// other number knows how far they go.
 func (m match) follows() bool {
-	differ := false
-	for _, a := range m.servers {
-		if a.reach < 0.95 || a.values < minValues {
-			return false
-		}
-		differ = differ || math.Abs(a.greatest-m.servers[0].greatest) > 0.1*a.greatest
-	}
-	return differ
+	return m.reaches() && slices.ContainsFunc(m.servers, func(a against) bool {
+		return math.Abs(a.greatest-m.servers[0].greatest) > 0.1*a.greatest
+	})
+}
+
+// dense reports whether so many numbers are keys, on every server, that hits say nothing, but where the
+// values end does.
+func (m match) dense() bool {
+	return m.follows() &&
+		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1 })
 }
 
 // fills reports whether the values are most keys of their range on each server, as where both are counted.
@@ -678,6 +687,8 @@ func (m match) possible() bool {
 		return m.ends || m.begins || m.score() >= 3
 	case m.named == 3: // some of the rows that it refers to were deleted
 		return hits*2 >= values
+	case m.dense() && hits*4 >= values*3:
+		return true
 	case m.follows() && hits*4 >= values*3:
 		return max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
@@ -736,12 +747,13 @@ func (m match) section() bool {
 // speaks reports whether the name of the column or the range of the keys speaks for a reference.
 func (m match) speaks() bool { return m.named == 3 || m.begins }
 
-// holds reports whether the values are keys more often than by chance, or whether most of them are and
-// others lie beyond the keys, where new keys may not meet them.
+// holds reports whether the values are keys more often than by chance, or whether most of them are and go as
+// far as the keys, or beyond them, where new keys may not meet them.
 func (m match) holds() bool {
 	values, hits := m.counts()
 	outside := slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1 })
-	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && (outside || m.named >= 2) ||
+	far := outside || m.named >= 2 || m.reaches()
+	return m.full() || hits >= minValues && m.excess() >= 3 || 2*hits >= values && far ||
 		10*hits >= values && m.speaks()
 }
 
