@@ -301,6 +301,42 @@ func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
 	})
 }
 
+// A text lists the heroes of a team, and that of one hero is a number. What is installed with the game has nearly
+// every number as a key. The few documents of a column stand among texts of every kind.
+func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, many int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE models (id INTEGER NOT NULL PRIMARY KEY, width INTEGER)",
+				"CREATE TABLE teams (id INTEGER NOT NULL PRIMARY KEY, hero_ids VARCHAR(99))",
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, extra VARCHAR(99))"}
+			for n := 1; n <= many; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(seed+n, 60)))
+				ids := fmt.Sprint(1 + pick(seed+n, many))
+				for more := range n % 4 {
+					ids += fmt.Sprintf(",%d", 1+pick(seed+n+7*more, many))
+				}
+				extra := fmt.Sprintf(`{"w": "photo", "s": %d}`, 1+pick(seed+3*n, many))
+				if n%5 > 0 {
+					extra = fmt.Sprintf("%c %d, by %c", 'a'+rune(n%26), n%30, 'a'+rune(n%7))
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO teams VALUES (%d, '%s')", 9000+n, ids),
+					fmt.Sprintf("INSERT INTO things VALUES (%d, '%s')", 9000+n, extra))
+			}
+			for n := range 1000 {
+				if n%10 > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO models VALUES (%d, %d)", n, n%3))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 400), server(5000, 300))
+		expect(t, found, map[string]string{"teams.hero_ids": "perhaps heroes.id",
+			"things.extra": "perhaps heroes.id"})
+	})
+}
+
 // A log has a row for nearly every number, so it has the keys of all heroes, too, also of those that are deleted.
 func TestALongTableHidesNoReference(t *testing.T) {
 	t.Parallel()

@@ -245,7 +245,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 		}
 		if kinds[kind] = true; len(kinds) > packedKinds {
-			return nil // it is free text
+			continue // it is free text, among which documents may stand
 		}
 		for i, run := range runs {
 			n, err := strconv.ParseInt(row[0][run[0]:run[1]], 10, 64)
@@ -288,10 +288,29 @@ func (p *packer) document(server int, column, path, member string, document any)
 	}
 }
 
+// joinLists counts texts that are one number among the lists of their column: a list may have one member.
+func (p *packer) joinLists() {
+	for at, list := range p.parts {
+		one := part{column: at.column, as: wholeText, member: at.column}
+		if !strings.HasPrefix(at.as, "list ") || p.parts[one] == nil {
+			continue
+		}
+		for server, values := range p.parts[one].values {
+			for n := range values {
+				p.add(at, server, n, list.most[server])
+			}
+		}
+		delete(p.parts, one)
+	}
+}
+
 // judge returns, for each column and each table, the part in which keys of the table are most likely. The
 // paths of a document are parts of their own, which do not overlap.
 func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
+	p.joinLists()
 	type choice struct{ column, path, with, parent string }
+	// As for whole columns, what players make comes before what is installed with the game.
+	installed := func(of choice) bool { return p.c.installed[of.parent] && !p.c.installed[table] }
 	best := map[choice]match{}
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
 	of := map[choice]part{}
@@ -328,8 +347,13 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	}) {
 		at, m := of[c], best[c]
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
-			return o != c && o.column == c.column && o.path == c.path &&
-				best[o].packedScore() > m.packedScore()+margin
+			switch {
+			case o == c || o.column != c.column || o.path != c.path:
+				return false
+			case installed(o) != installed(c):
+				return installed(c)
+			}
+			return best[o].packedScore() > m.packedScore()+margin
 		}) {
 			continue
 		}
