@@ -132,6 +132,12 @@ func expect(t *testing.T, found, want map[string]string) {
 	}
 }
 
+// countedKey is a column of keys that the database counts.
+func countedKey(target dbtest.Target) string {
+	return map[string]string{"sqlite": "id INTEGER PRIMARY KEY AUTOINCREMENT", "postgres": "id SERIAL PRIMARY KEY",
+		"mysql": "id INTEGER PRIMARY KEY AUTO_INCREMENT"}[target.Dialect]
+}
+
 // taken returns the findings of two servers: for each column the verdict, and for references where they lead.
 func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]string {
 	t.Helper()
@@ -249,8 +255,7 @@ func TestAKindThatNamesATableSelectsItsKeys(t *testing.T) {
 func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
-		counted := map[string]string{"sqlite": "id INTEGER PRIMARY KEY AUTOINCREMENT", "postgres": "id SERIAL PRIMARY KEY",
-			"mysql": "id INTEGER PRIMARY KEY AUTO_INCREMENT"}[target.Dialect]
+		counted := countedKey(target)
 		server := []string{"CREATE TABLE guilds (" + counted + ", name VARCHAR(20))",
 			"CREATE TABLE guild_ranks (" + counted + ", guild_id INTEGER NOT NULL)",
 			"CREATE TABLE guild_wars (" + counted + ", guild2 INTEGER NOT NULL)",
@@ -349,6 +354,30 @@ func TestAColumnMayBeCalledByTheEndOfTheNameOfATable(t *testing.T) {
 		expect(t, taken(t, target, server(1), server(900)), map[string]string{
 			"nxcode_items.codeid": "perhaps nxcode.id",
 			"nxcode_items.kind":   "plain", "nxcode_items.deid": "plain"})
+	})
+}
+
+// Each player has a row of settings, which is counted as well, so both tables have the same keys. The shorter name
+// is that of the table that the others belong to.
+func TestOfEqualKeysThoseOfTheTableWithTheShorterNameAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		counted := countedKey(target)
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (" + counted + ", level INTEGER)",
+				"CREATE TABLE players_settings (" + counted + ", player_id INTEGER)",
+				"CREATE TABLE mail (id INTEGER NOT NULL PRIMARY KEY, player_id INTEGER)",
+				"CREATE TABLE rooms (id INTEGER NOT NULL PRIMARY KEY, whose INTEGER)"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d, %d)", n, pick(n, 60)),
+					fmt.Sprintf("INSERT INTO players_settings VALUES (%d, %d)", n, 1+pick(n+4, players)),
+					fmt.Sprintf("INSERT INTO mail VALUES (%d, %d)", 9000+n, 1+pick(seed+2*n, players)),
+					fmt.Sprintf("INSERT INTO rooms VALUES (%d, %d)", 5000+n, 1+pick(seed+n, players)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(7, 200)), map[string]string{
+			"rooms.whose": "perhaps players.id", "mail.player_id": "perhaps players.id"})
 	})
 }
 

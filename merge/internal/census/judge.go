@@ -17,12 +17,16 @@ import (
 func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Finding, error) {
 	slices.SortStableFunc(matches, func(a, b match) int {
 		switch {
-		case a.full() != b.full() && a.full():
+		case a.full() && !b.full():
 			return -1
-		case a.full() != b.full() || a.score() < b.score():
+		case b.full() && !a.full():
 			return 1
+		case a.score() != b.score():
+			return cmp.Compare(b.score(), a.score())
+		case c.isAbove(a.key, b.key):
+			return -1
 		}
-		return -1
+		return 1
 	})
 	zero, filled := false, false
 	for _, s := range c.spans[col] {
