@@ -357,6 +357,26 @@ func TestAColumnMayBeCalledByTheEndOfTheNameOfATable(t *testing.T) {
 	})
 }
 
+// Few players are moderators, so the values say nothing. The name has a word of the table, and ends like its key.
+func TestAColumnWithAWordOfATableAndTheEndOfItsKeyIsAskedAboutHoweverFewItsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE bans (" + countedKey(target) + ", player_staff_id INTEGER, player_level INTEGER)"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d, %d)", n, pick(seed+n, 60)))
+			}
+			for n := range 40 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO bans VALUES (%d, %d, %d)", n+1, 1+n%4, 1+n%3))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(7, 200)), map[string]string{
+			"bans.player_staff_id": "perhaps players.id", "bans.player_level": "plain"})
+	})
+}
+
 // Each player has a row of settings, which is counted as well, so both tables have the same keys. The shorter name
 // is that of the table that the others belong to.
 func TestOfEqualKeysThoseOfTheTableWithTheShorterNameAreAskedAbout(t *testing.T) {

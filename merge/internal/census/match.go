@@ -562,12 +562,13 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	same := column == name
 	joined := strings.Join(words, "")
 	stem, ended := strings.CutSuffix(column, name)
-	ends = ended && (len(name) > 2 || len(stem) > 2 && strings.HasSuffix(joined, stem))
+	speaks := len(words[0]) > 2 && strings.Contains(column, words[0])
+	ends = ended && (len(name) > 2 || speaks || len(stem) > 2 && strings.HasSuffix(joined, stem))
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == words[len(words)-1]+name:
 		return 3, true
-	case len(words[0]) > 2 && strings.Contains(column, words[0]), same && c.wordsOf(col.Table)[0] == words[0]:
+	case speaks, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
 	case ends,
 		same && slices.ContainsFunc(c.wordsOf(col.Table),
