@@ -394,7 +394,8 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 	}
 	for _, k := range t.Keys() {
 		if counted && k.Covers(identityOf(t).Name) {
-			const note = "REVIEW: counted keys; if rows mean the same on all servers, skip, or keep_first by another key"
+			const note = "REVIEW: counted keys; if rows mean the same on all servers, skip, or keep_first by " +
+				"another key"
 			if len(k.Columns()) == 1 && !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}

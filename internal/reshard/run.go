@@ -132,8 +132,8 @@ func (m *machine) prepare(ctx context.Context) error {
 		return nil
 	}
 	// A transaction that was prepared before the triggers were made has listed nothing, so it must end. The
-	// tables are locked one by one for that: a statement that was under way meanwhile has one of them, and waits
-	// for the list of keys, so MariaDB would end it as a deadlock if both were locked together.
+	// tables are locked one by one for that: a statement that was under way meanwhile has one of them, and
+	// waits for the list of keys, so MariaDB would end it as a deadlock if both were locked together.
 	for _, t := range tablesOf(m.old) {
 		err := whenFree(ctx, []*side{t.side}, func() error {
 			return t.side.d.onConnection(ctx, func(c *sql.Conn) error {
