@@ -395,7 +395,7 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 
 func TestAReferenceThatNobodyHasSaidIsFoundWhereKeysAreNotApart(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{clans[0], "CREATE TABLE clans (id BIGINT NOT NULL PRIMARY KEY, leader INTEGER, last_player INTEGER)"}
 		tables := playersApart()
 		tables["players"].Renumber = merge.Behind

@@ -367,7 +367,7 @@ func stockedRows(server int) (statements []string) {
 
 func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, _, plan := small(t, target, stocked, nil, stockedRows(1), stockedRows(2))
 		draft := draftOf(t, plan)
 		for name, identity := range draft.Identities {

@@ -78,7 +78,7 @@ func TestNamesThatTheTargetTakesForEqualAreMadeDifferent(t *testing.T) {
 
 func TestWhoKeepsANameIsForThePlanToSay(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{
 			"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, level INTEGER)",
 		}

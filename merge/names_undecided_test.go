@@ -14,7 +14,7 @@ import (
 // Names that would be doubled, and copies of names that would be left behind, must not be lost by that.
 func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{
 			"CREATE TABLE chars (charid BIGINT NOT NULL, charname VARCHAR(15) NOT NULL, PRIMARY KEY (charid))",
 			"CREATE TABLE mails (charid BIGINT NOT NULL, slot INTEGER NOT NULL, receiver VARCHAR(15) NOT NULL, " +
