@@ -71,7 +71,7 @@ func TestRowsThatBecomeOneThoughTheyDifferNeedALineOfTheirOwn(t *testing.T) {
 // TestWhatAMergeSaysItHasDoneIsComputedAgain damages the tables of a merge.
 func TestWhatAMergeSaysItHasDoneIsComputedAgain(t *testing.T) {
 	t.Parallel()
-	plans(t, func(t *testing.T, target dbtest.Target) {
+	databases(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE counters (name VARCHAR(20) NOT NULL PRIMARY KEY, n INTEGER, least INTEGER)",
 			"CREATE TABLE logs (COUNTED, what VARCHAR(20))"}
 		rows := func(s int) []string {

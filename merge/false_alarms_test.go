@@ -147,7 +147,7 @@ func TestARowOfAServerThatLacksTheTableIsFound(t *testing.T) {
 
 func TestATargetOfAnOlderVersionIsVerified(t *testing.T) {
 	t.Parallel()
-	plans(t, func(t *testing.T, target dbtest.Target) {
+	databases(t, func(t *testing.T, target dbtest.Target) {
 		rows := func(s int) []string {
 			return []string{"INSERT INTO roles VALUES (" + id(s, 1) + ", 'Owl')", fmt.Sprintf("INSERT INTO settings VALUES ('rate', %d)", s)}
 		}

@@ -11,7 +11,7 @@ import (
 
 func TestThreeServersBecomeOne(t *testing.T) {
 	t.Parallel()
-	plans(t, func(t *testing.T, target dbtest.Target) {
+	databases(t, func(t *testing.T, target dbtest.Target) {
 		servers, into, plan := games(t, []dbtest.Target{target, target, target}, target,
 			gameworld.Config{Roles: nightly.Pick(60, 300), Clash: 0.2})
 		m := open(t, plan, merge.WithChunk(100))

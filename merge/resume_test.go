@@ -69,7 +69,7 @@ func TestARunGoesOnWhereAnotherOneEnded(t *testing.T) {
 
 func TestASourceThatWasWrittenToEndsTheRun(t *testing.T) {
 	t.Parallel()
-	plans(t, func(t *testing.T, target dbtest.Target) {
+	databases(t, func(t *testing.T, target dbtest.Target) {
 		servers, _, plan := interrupted(t, target)
 		servers[1].exec(t, "DELETE FROM gold_ledger WHERE id = (SELECT id FROM (SELECT MAX(id) AS id FROM gold_ledger) AS x)")
 		_, err := open(t, plan).Run(t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -398,6 +399,31 @@ func TestOfEqualKeysThoseOfTheTableWithTheShorterNameAreAskedAbout(t *testing.T)
 		}
 		expect(t, taken(t, target, server(1, 300), server(7, 200)), map[string]string{
 			"rooms.whose": "perhaps players.id", "mail.player_id": "perhaps players.id"})
+	})
+}
+
+// New keys keep away from texts of which most are keys, also if one text of the column is a list.
+func TestTextsOfWhichMostAreKeysAreKnownBesideAList(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (id INTEGER NOT NULL PRIMARY KEY, who VARCHAR(99))", "INSERT INTO logs VALUES (1, '7001,7003')"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", 2*n),
+					fmt.Sprintf("INSERT INTO logs VALUES (%d, '%d')", 9000+n, 2*n+n%3/2))
+			}
+			return statements
+		}
+		all := []*sqldb.DB{opened(t, target, "s1", server(200)), opened(t, target, "s2", server(150))}
+		findings, err := census.Take(t.Context(), all, minGenerated, func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, players := census.Column{Table: "logs", Name: "who"}, census.Column{Table: "players", Name: "id"}
+		if !slices.ContainsFunc(findings, func(f census.Finding) bool { return f.Column == who && f.Hits[players] != "" }) {
+			t.Errorf("nothing is known of the texts: %+v", findings)
+		}
 	})
 }
 

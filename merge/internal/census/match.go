@@ -562,13 +562,13 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	same := column == name
 	joined := strings.Join(words, "")
 	stem, ended := strings.CutSuffix(column, name)
-	speaks := len(words[0]) > 2 && strings.Contains(column, words[0])
-	ends = ended && (len(name) > 2 || speaks || len(stem) > 2 && strings.HasSuffix(joined, stem))
+	mentions := len(words[0]) > 2 && strings.Contains(column, words[0])
+	ends = ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == words[len(words)-1]+name:
 		return 3, true
-	case speaks, same && c.wordsOf(col.Table)[0] == words[0]:
+	case mentions, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
 	case ends,
 		same && slices.ContainsFunc(c.wordsOf(col.Table),
@@ -665,8 +665,8 @@ func (m match) follows() bool {
 	})
 }
 
-// dense reports whether so many numbers are keys, on every server, that hits say nothing, but where the
-// values end does.
+// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do.
+// Then hits prove nothing, and the end of the values does.
 func (m match) dense() bool {
 	return m.follows() &&
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1 })
@@ -688,10 +688,8 @@ func (m match) possible() bool {
 		return m.ends || m.begins || m.score() >= 3
 	case m.named == 3: // some of the rows that it refers to were deleted
 		return hits*2 >= values
-	case m.dense() && hits*4 >= values*3:
-		return true
 	case m.follows() && hits*4 >= values*3:
-		return max(m.excess(), m.beyond()) >= 6
+		return m.dense() || max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
 		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 || values < 5*minValues && hits*2 >= values
 	}

@@ -232,6 +232,9 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			p.document(server, col.Name, "$", col.Name, document)
 			continue
 		}
+		if len(kinds) > packedKinds {
+			continue // it is free text, among which documents may stand
+		}
 		array := strings.HasSuffix(col.Declared, "[]")
 		if array {
 			row[0] = strings.Trim(row[0], "{}")
@@ -245,7 +248,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 		}
 		if kinds[kind] = true; len(kinds) > packedKinds {
-			continue // it is free text, among which documents may stand
+			continue
 		}
 		for i, run := range runs {
 			n, err := strconv.ParseInt(row[0][run[0]:run[1]], 10, 64)
@@ -288,8 +291,9 @@ func (p *packer) document(server int, column, path, member string, document any)
 	}
 }
 
-// joinLists counts texts that are one number among the lists of their column: a list may have one member.
-func (p *packer) joinLists() {
+// joinLists counts texts that are one number among the lists of their column: a list may have one member. It
+// returns where these texts stand.
+func (p *packer) joinLists() map[part]bool {
 	joined := map[part]bool{}
 	for at, list := range p.parts {
 		one := part{column: at.column, as: wholeText, member: at.column}
@@ -303,13 +307,13 @@ func (p *packer) joinLists() {
 			}
 		}
 	}
-	maps.DeleteFunc(p.parts, func(at part, _ *evidence) bool { return joined[at] })
+	return joined
 }
 
 // judge returns, for each column and each table, the part in which keys of the table are most likely. The
 // paths of a document are parts of their own, which do not overlap.
 func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
-	p.joinLists()
+	joined := p.joinLists()
 	type choice struct{ column, path, with, parent string }
 	// As for whole columns, what players make comes before what is installed with the game.
 	installed := func(of choice) bool { return p.c.installed[of.parent] && !p.c.installed[table] }
@@ -339,7 +343,7 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 			if strings.HasPrefix(at.as, "path ") {
 				c.path = at.as
 			}
-			if other, ok := best[c]; m.packed() && (!ok || m.packedScore() > other.packedScore()) {
+			if other, ok := best[c]; m.packed() && !joined[at] && (!ok || m.packedScore() > other.packedScore()) {
 				best[c], of[c] = m, at
 			}
 		}
