@@ -2,6 +2,7 @@ package reshard
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,4 +38,28 @@ func TestNothingIsLostWhileOthersWrite(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJobEndsThoughNoRoundOfABusyServerIsShort(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("sqlite")
+	_, dbs := open(t, target, split)
+	w := newWorld(t, split, dbs)
+	w.fill(300)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rounds := 0
+	w.job.reached = func(s step) {
+		switch s {
+		case stepApplied:
+			time.Sleep(shortRound + shortRound/10)
+		case stepDrained:
+			rounds++
+			must(t, dbs[0].Exec(fmt.Sprintf("UPDATE %s SET name = name WHERE id IN (SELECT id FROM %[1]s LIMIT %d)",
+				w.from[0].tables[0].Name, 2*fewKeys-1)).Error, "writes between two rounds")
+		}
+	}
+	_, err := w.job.Run(ctx)
+	must(t, err, fmt.Sprintf("Run after %d rounds", rounds))
+	w.check(true)
 }

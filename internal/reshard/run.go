@@ -206,6 +206,7 @@ func (m *machine) approach(ctx context.Context) error {
 
 // drainOpen goes through the list while others add to it, until a round is short.
 func (m *machine) drainOpen(ctx context.Context) error {
+	short := shortRound
 	// A longer round takes less time for each key, so in the end it is faster than those who write.
 	for limit := m.Chunk; ; limit = min(2*limit, maxRound*m.Chunk) {
 		all, since := int64(0), time.Now()
@@ -218,14 +219,21 @@ func (m *machine) drainOpen(ctx context.Context) error {
 		}
 		m.Progress(Progress{Step: "drain", Rows: all})
 		m.reached(stepDrained)
-		if all < int64(limit) && (time.Since(since) < shortRound || all < fewKeys) {
+		if all >= int64(limit) {
+			continue
+		}
+		if time.Since(since) < short || all < fewKeys {
 			return nil
+		}
+		if short < m.Budget/2 {
+			short += shortRound / 4
 		}
 	}
 }
 
-// shortRound is what is left to the cutover, which takes as long for what is written meanwhile. On a slow
-// server no round may be so short, and one of fewKeys is as near as it gets.
+// shortRound is what is left to the cutover, which takes as long for what is written meanwhile. On a busy
+// server no round may be so short, although each empties the list. So every such round lets the next one take
+// longer, up to half of the time for which writes may wait at all. A round of fewKeys is as near as it gets.
 const (
 	shortRound = 100 * time.Millisecond
 	fewKeys    = 50
