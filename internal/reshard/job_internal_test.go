@@ -2,10 +2,16 @@ package reshard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -62,4 +68,57 @@ func TestAJobEndsThoughNoRoundOfABusyServerIsShort(t *testing.T) {
 	_, err := w.job.Run(ctx)
 	must(t, err, fmt.Sprintf("Run after %d rounds", rounds))
 	w.check(true)
+}
+
+// A server ends the statement of a program, and not LOCK TABLES, if both wait for each other. So the cutover must not
+// hold what a statement takes last.
+func TestNoStatementOfAProgramIsEndedForTheLockOfACutover(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		dsns, dbs := open(t, target.Privileged(), split)
+		w := newWorld(t, split, dbs)
+		w.fill(10)
+		program := target.OpenDSN(t, dsns[0], nil)
+		var own string
+		must(t, program.Raw("SELECT DATABASE()").Scan(&own).Error, "the name of the database")
+		write := "UPDATE " + w.from[0].tables[2].Name + " SET tag = 'changed' WHERE order_id = 1 AND tag <> 'second'"
+		waits := func(statement string) bool {
+			var all []struct{ DB, State, Info string } // Another way to ask MySQL fails while any statement has bytes that are no text.
+			must(t, program.Raw("SHOW FULL PROCESSLIST").Scan(&all).Error, "the statements that wait")
+			for _, one := range all {
+				if one.DB == own && strings.HasPrefix(one.State, "Waiting for table") && strings.HasPrefix(one.Info, statement) {
+					return true
+				}
+			}
+			return false
+		}
+		var programs sync.WaitGroup
+		w.job.reached = func(s step) {
+			if s != stepClosed {
+				return
+			}
+			first := program.Begin()
+			must(t, first.Exec(write).Error, "a write")
+			programs.Go(func() {
+				for !waits("LOCK TABLES") && t.Context().Err() == nil {
+				}
+				second := make(chan error, 1)
+				go func() {
+					second <- program.Transaction(func(tx *gorm.DB) error {
+						var n int // The server tries a statement again by itself if it is the first one of a transaction.
+						return errors.Join(tx.Raw("SELECT closed FROM test_map").Scan(&n).Error, tx.Exec(write).Error)
+					})
+				}()
+				for waits("LOCK TABLES") && !waits("UPDATE") {
+				}
+				must(t, first.Commit().Error, "the first write")
+				if err := <-second; err != nil && !dialect.Missing(err) {
+					t.Errorf("the second write: %v", err)
+				}
+			})
+		}
+		_, err := w.job.Run(t.Context())
+		programs.Wait()
+		must(t, err, "Run")
+	})
 }
