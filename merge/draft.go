@@ -295,10 +295,11 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		p.Note = strings.Join(notes, "; ")
 		return nil, nil
 	}
-	found, err := d.namesOf(ctx, t)
+	found, others, err := d.namesOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	notes = append(others, notes...)
 	if len(open) > 0 {
 		candidates := d.candidates(t, open[0], p.Renumber != "")
 		p.Renumber, p.Note = "", "rows of different servers may be equal in the unique key "+covered(t, open[0])
@@ -432,7 +433,7 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		fits bool
 		text string
 	}{
-		{!primary && keyed && name != "",
+		{keyed && name != "",
 			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
 		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
 		{primary && numbers && len(t.Primary) == 1,
@@ -622,11 +623,12 @@ type foundName struct {
 
 // namesOf returns the columns of a table that hold names which only the game keeps apart, the likeliest
 // first: no server has two equal ones, and some are on several servers, so a copy would double them without a
-// word. A column that is not called like one for names needs more of them.
-func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) ([]foundName, error) {
+// word. A column that is not called like one for names needs more of them, and the notes say where it has
+// those of another table.
+func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, notes []string, err error) {
 	columns := d.texts(t)
 	if len(t.Primary) == 0 || len(columns) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	all := make([]foundName, len(columns))
 	for i, c := range columns {
@@ -636,7 +638,7 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) ([]foundName, err
 	for _, limit := range []string{" LIMIT 1000", ""} {
 		for i := range d.ws.servers {
 			if err := d.countNames(ctx, t, i, limit, all); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
@@ -654,14 +656,53 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) ([]foundName, err
 		if err == nil && shared {
 			shared, err = d.ownNames(ctx, t, n.column.Name)
 		}
+		if err == nil && shared && !isName(n.column.Name) {
+			var other string
+			if other, err = d.namedBy(ctx, t, n.column.Name); other != "" {
+				shared, notes = false, append(notes, "REVIEW: texts in "+n.column.Name+" are those of "+other)
+			}
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if shared {
 			*found = append(*found, n)
 		}
 	}
-	return append(called, others...), nil
+	return append(called, others...), notes, nil
+}
+
+// namedBy returns the column of another table whose names the texts of a column are: one that is unique, by
+// an index or by what it is called and holds. So it is where each owner has one house, by its name: whether
+// an owner kept the name would depend on the other owners, and not on what the house is called now.
+func (d *drafter) namedBy(ctx context.Context, t *sqldb.Table, column string) (string, error) {
+	for name, parent := range sorted(d.ws.target.Tables) {
+		for _, c := range parent.Writable() {
+			unique := slices.ContainsFunc(parent.Keys(), func(k sqldb.UniqueKey) bool {
+				return len(columnsIn(parent, k)) == 1 && onlyText(parent, k) == c.Name
+			})
+			if parent == t || c.Family != sqldb.FamilyText || !unique && !isName(c.Name) {
+				continue
+			}
+			one := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}
+			for i := range d.ws.servers {
+				if unique {
+					break
+				}
+				if err := d.countNames(ctx, parent, i, "", one); err != nil {
+					return "", err
+				}
+			}
+			if one[0].doubled {
+				continue
+			}
+			if evidence, err := d.repeats(ctx, t.Name, column, name, c.Name, manyNames); err != nil ||
+				evidence != "" {
+				return name + "." + c.Name, err
+			}
+		}
+	}
+	return "", nil
 }
 
 // ownNames reports whether names are those of the rows of a table, and not those of a table that it refers

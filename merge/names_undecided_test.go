@@ -52,6 +52,80 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 	})
 }
 
+// A house has one owner, so its name is unique there, too. It would keep its name or not by the rows of the owners,
+// whatever the house does, and an owner would get the house of another one. So it is where each has one coat by the
+// text that is the key of a player.
+func TestTextsThatAreNamesOfAnotherTableAreNoNames(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) PRIMARY KEY, level INTEGER)",
+			"CREATE TABLE coats (COUNTED, citizen VARCHAR(20))", "CREATE TABLE houses (COUNTED, name VARCHAR(20))",
+			"CREATE TABLE house_owners (COUNTED, house VARCHAR(20), level INTEGER)"}
+		server := func(own string, owned int) (all []string) {
+			for n := range 60 {
+				n = (n + owned) % 60
+				citizen := fmt.Sprintf("%s%d", []string{"QBX", own}[n%2], n)
+				all = append(all, fmt.Sprintf("INSERT INTO houses (name) VALUES ('Street %d')", n),
+					fmt.Sprintf("INSERT INTO players VALUES ('%s', 1)", citizen),
+					fmt.Sprintf("INSERT INTO coats (citizen) VALUES ('%s')", citizen))
+				if n >= owned && n < owned+35 {
+					all = append(all, fmt.Sprintf("INSERT INTO house_owners (house) VALUES ('Street %d')", n))
+				}
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server("A", 0), server("B", 15))
+		draft := draftOf(t, plan)
+		if p := draft.Tables["houses"]; p.Policy != merge.Rename || p.Rename.Column != "name" {
+			t.Errorf("the houses: %+v", p)
+		}
+		if p := draft.Tables["coats"]; p.Policy != merge.Copy {
+			t.Errorf("the coats: %+v", p)
+		}
+		p := draft.Tables["house_owners"]
+		if p.Policy != merge.Copy || len(p.Undecided) != 1 || p.Undecided[0].Candidate != "houses.name" {
+			t.Errorf("the owners: %+v", p)
+		}
+	})
+}
+
+// Games that key their players by texts made at random give one text to two people sooner or later. It is the name of
+// the row, so it can be given up like any other one.
+func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) PRIMARY KEY, tag VARCHAR(20))",
+			"CREATE TABLE cars (id BIGINT PRIMARY KEY, owner VARCHAR(20), tag VARCHAR(20))"}
+		server := func(number int) (all []string) {
+			for n := range 30 {
+				citizen := fmt.Sprintf("QB%d%d", n, number*min(n, 1))
+				all = append(all, fmt.Sprintf("INSERT INTO players VALUES ('%s', '%d')", citizen, number),
+					fmt.Sprintf("INSERT INTO cars VALUES (%s, '%s', '%d')", id(number, n+1), citizen, number))
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Copy}, "players": {Policy: merge.Copy}}
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		drafted := *plan
+		drafted.Tables = nil
+		draft, lock, err := merge.Draft(t.Context(), &drafted, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, found := problems(t, opened(t, draft, merge.WithLock(lock)))
+		if got := fmt.Sprint(found[merge.CodeUndecided]); !strings.Contains(got, "rename, with column: citizen") {
+			t.Errorf("the draft names no way to keep both players: %s", got)
+		}
+		refused(t, into, plan, merge.CodePrimaryKey, "choose rename")
+		tables["players"] = &merge.TablePlan{Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "citizen",
+			Copies: []merge.NameCopy{{Table: "cars", Column: "owner"}}}}
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM cars JOIN players ON citizen = owner AND players.tag = cars.tag"); n != 60 {
+			t.Errorf("%d of 60 cars have their owner", n)
+		}
+	})
+}
+
 // PostgreSQL compares a label only with labels.
 func TestNamesAreNotLookedForAmongLabels(t *testing.T) {
 	t.Parallel()

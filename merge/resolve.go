@@ -131,7 +131,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary && r.job.counted():
 		answers = append(answers,
 			"if each server has counted its own rows, they get other keys by renumber: true")
-	case primary:
+	case primary && onlyText(r.job.target, key) == "":
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
 	case onlyText(r.job.target, key) != "" && len(r.job.target.Primary) > 0:

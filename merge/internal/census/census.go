@@ -76,7 +76,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		if c.counts(key) {
 			// A cluster of servers counts the keys of all tables in the same steps.
 			byChance := func(m match) bool {
-				return -m.chance() < 3 || m.named == 0 || m.fills() && !m.follows()
+				more := m.full() && -m.chance() >= 3 || m.excess() >= 6
+				return !more || m.named == 0 || m.fills() && !m.follows()
 			}
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}

@@ -280,6 +280,27 @@ func TestATableThatIsCountedIsNoPartOfALongerOne(t *testing.T) {
 	})
 }
 
+// Rows are deleted here and there, and both tables end at about the same number, on each server at another one.
+func TestCountedKeysThatEndWhereOthersDoAreNoReferences(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, rows int) []string {
+			var statements []string
+			for i, table := range []string{"mod_arrests", "mod_proofs", "mails"} {
+				statements = append(statements, "CREATE TABLE "+table+" ("+countedKey(target)+", rate INTEGER)")
+				for n := 1; n <= rows; n++ {
+					if pick(seed+100*i+n, 10) > 0 || n == rows {
+						statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d, 0)", table, n))
+					}
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(7, 200)), map[string]string{
+			"mod_arrests.id": "plain", "mod_proofs.id": "plain", "mails.id": "plain"})
+	})
+}
+
 // Of a young server no row is deleted, so nearly every small number is a key.
 func TestReferencesToDenseKeysAreAskedAbout(t *testing.T) {
 	t.Parallel()
@@ -355,6 +376,33 @@ func TestAColumnMayBeCalledByTheEndOfTheNameOfATable(t *testing.T) {
 		expect(t, taken(t, target, server(1), server(900)), map[string]string{
 			"nxcode_items.codeid": "perhaps nxcode.id",
 			"nxcode_items.kind":   "plain", "nxcode_items.deid": "plain"})
+	})
+}
+
+// The tables of a mod begin with its name, beside others that do not, and their columns leave it out. Each table is
+// longer than the numbers in the columns, so these are keys of all of them.
+func TestAColumnMayBeCalledByTheLastWordsOfATable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, court_case_id INTEGER, " +
+				"linked_mdt_case_id INTEGER, fromReportId INTEGER, phase_id INTEGER, linked INTEGER)"}
+			for i, table := range []string{"mdt_cases", "mdt_court_cases", "mdt_case_notes", "mdt_reports", "mdt_phases", "mails"} {
+				statements = append(statements, "CREATE TABLE "+table+" ("+countedKey(target)+", rate INTEGER)")
+				for n := 1; n <= 300+i; n++ {
+					statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d, %d)", table, n, pick(seed+n, 9)))
+				}
+			}
+			for n := 1; n <= 40; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO orders VALUES (%d, %[2]d, %[2]d, %[2]d, %[2]d, %[2]d)",
+					5000+n, 1+pick(seed+n, 40)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(900)), map[string]string{
+			"orders.court_case_id": "perhaps mdt_court_cases.id", "orders.linked_mdt_case_id": "perhaps mdt_cases.id",
+			"orders.fromReportId": "perhaps mdt_reports.id", "orders.phase_id": "perhaps mdt_phases.id",
+			"orders.linked": "plain"})
 	})
 }
 

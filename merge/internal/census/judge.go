@@ -50,10 +50,12 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
 		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
+		possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
 		switch {
 		case best.certain() && !rival:
 			return []Finding{finding(Reference, best, "")}, nil
-		case best.possible():
+		case possible >= 0: // the name may speak for another one than the best
+			best = matches[possible]
 			parts, err := c.split(ctx, col, best)
 			if err != nil || len(parts) == 0 {
 				return []Finding{finding(Possible, best, "")}, err

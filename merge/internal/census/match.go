@@ -552,7 +552,8 @@ func (c *Census) begins(key Column) bool {
 }
 
 // named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
-// table, 1 if it ends like the key or its table has a word of the name of the other one.
+// table, 1 if it ends like the key or its table has a word of the name of the other one. It ends like the key,
+// too, if nothing but the last word of the table stands before that.
 func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
@@ -561,21 +562,23 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	})
 	same := column == name
 	joined := strings.Join(words, "")
+	last := words[len(words)-1]
 	stem, ended := strings.CutSuffix(column, name)
 	mentions := len(words[0]) > 2 && strings.Contains(column, words[0])
-	ends = ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
+	called := ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
+	ends = called || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
-		column == words[len(words)-1]+name:
+		column == last+name, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
-	case ends,
+	case called,
 		same && slices.ContainsFunc(c.wordsOf(col.Table),
 			func(w string) bool { return slices.Contains(words, w) }):
 		return 1, ends
 	}
-	return 0, false
+	return 0, ends
 }
 
 // match compares the values of a column with the keys of a table.
@@ -801,12 +804,12 @@ func singular(word string) string {
 	if stem, ok := strings.CutSuffix(word, "ies"); ok {
 		return stem + "y"
 	}
-	for _, end := range []string{"oes", "xes", "ses", "hes"} {
-		if strings.HasSuffix(word, end) {
-			return strings.TrimSuffix(word, "es")
-		}
+	ends := func(end string) bool { return strings.HasSuffix(word, end) }
+	if ends("oes") || ends("xes") || ends("sses") || ends("hes") ||
+		ends("uses") && !ends("ouses") && !ends("auses") { // statuses, but houses
+		return strings.TrimSuffix(word, "es")
 	}
-	if len(word) > 3 {
+	if len(word) > 3 && !ends("ss") {
 		return strings.TrimSuffix(word, "s")
 	}
 	return word
