@@ -165,10 +165,7 @@ type shape struct {
 func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 	var shapes []shape
 	e := g.cluster.Entry(shard)
-	for _, m := range g.cluster.Models {
-		if m.Broadcast {
-			continue
-		}
+	for _, m := range g.cluster.Sharded {
 		s := shape{model: m, table: g.cluster.TableOn(m, shard), types: map[string]string{}}
 		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[e.Database])
 		err := shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, s.table), func(tx *gorm.DB) error {
@@ -412,10 +409,10 @@ const endRows = 1000
 // their rows. To read the whole of a table may take long, so only both ends are looked at.
 func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
 	for shard, at := range g.cluster.Place {
-		for _, m := range g.cluster.Models {
-			if m.Broadcast || at != database {
-				continue
-			}
+		if at != database {
+			continue
+		}
+		for _, m := range g.cluster.Sharded {
 			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
 				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard),
 					database, err)

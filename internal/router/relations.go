@@ -162,7 +162,7 @@ func (r relations) isTableOfShards(name string) bool {
 			return true
 		}
 		for _, join := range m.Joins {
-			if join.Base == name && !m.Broadcast {
+			if join.Base == name {
 				return true
 			}
 		}

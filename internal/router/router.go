@@ -189,10 +189,8 @@ func (r *Router) Explain(id int64) (string, error) {
 	}
 	parts, _ := r.Layout.Decompose(id) // It is one that the layout can have made.
 	var tables []string
-	for _, m := range r.Models {
-		if !m.Broadcast {
-			tables = append(tables, r.TableOn(m, shard))
-		}
+	for _, m := range r.Sharded {
+		tables = append(tables, r.TableOn(m, shard))
 	}
 	database := r.Place[shard]
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",

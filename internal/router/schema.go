@@ -74,10 +74,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 	db := s.Databases[s.Place[shard]]
 	of.byType, of.names, of.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
 	of.quoted = map[string]string{}
-	for _, m := range s.Models {
-		if m.Broadcast {
-			continue
-		}
+	for _, m := range s.Sharded {
 		parsed, err := schema.Parse(m.Value, &of.cache, db.NamingStrategy)
 		if err != nil {
 			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.Base.Name, shard, err)
@@ -87,10 +84,7 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 		}
 		of.byType[m.Base.ModelType] = &shardSchema{schema: parsed, of: of, base: m.Base.Table}
 	}
-	for _, m := range s.Models {
-		if m.Broadcast {
-			continue
-		}
+	for _, m := range s.Sharded {
 		on := of.byType[m.Base.ModelType]
 		parsed := on.schema
 		parsed.Table = s.Entry(shard).TableOn(on.base)

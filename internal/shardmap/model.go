@@ -16,9 +16,9 @@ type Model struct {
 	Value     any // a pointer to a zero struct, which nobody writes to
 	Base      *schema.Schema
 	Broadcast bool
-	Key       *schema.Field // nil only for a broadcast model
-	Like      *schema.Field // the field whose shard the key takes, or nil
-	Joins     []joinTable
+	Key       *schema.Field   // nil only for a broadcast model
+	Like      *schema.Field   // the field whose shard the key takes, or nil
+	Joins     []joinTable     // none for a broadcast model
 	checked   []checkedColumn // of its tables
 }
 
@@ -66,10 +66,13 @@ func parseModel(i int, given any, db *gorm.DB) (*Model, error) {
 	}
 	m.Base = stmt.Schema
 	m.Value = reflect.New(m.Base.ModelType).Interface()
+	if m.Broadcast {
+		return m, nil
+	}
 	// The names are copied now because GORM writes to the schemas of join tables each time it parses
 	// the model.
 	for _, relation := range m.Base.Relationships.Many2Many {
-		if own := relation.JoinTable.ModelType.Name(); own != "" && !m.Broadcast {
+		if own := relation.JoinTable.ModelType.Name(); own != "" {
 			return nil, fmt.Errorf("model %d, %s.%s: it has a join table of its own, %s, by SetupJoinTable, which "+
 				"a shard does not have: pass %[4]s to NewRouter, with a key like that of its parent, and let %[2]s "+
 				"have many of it", i, m.Base.Name, relation.Name, own)

@@ -53,6 +53,7 @@ type Topology struct {
 	entries    []Entry    // by shard
 	index      []int32    // the shards of the residues by the common modulus; nil if those are the same
 	Models     []*Model
+	Sharded    []*Model // those that are not broadcast
 	ByType     map[reflect.Type]*Model
 	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
 
@@ -186,6 +187,9 @@ func (t *Topology) addModel(i int, given any) error {
 		m.Like, _ = fill.LikeField(m.Base, m.Key)
 	}
 	t.Models = append(t.Models, m)
+	if !m.Broadcast {
+		t.Sharded = append(t.Sharded, m)
+	}
 	t.ByType[m.Base.ModelType] = m
 	return nil
 }
@@ -317,13 +321,10 @@ func (t *Topology) TableOn(m *Model, shard int) string {
 	return t.entries[shard].TableOn(m.Base.Table)
 }
 
-// shardedTables returns the table names, without a shard number, of all models that are not broadcast.
-func (t *Topology) shardedTables() []string {
-	var names []string
-	for _, m := range t.Models {
-		if !m.Broadcast {
-			names = append(names, m.Base.Table)
-		}
+// shardedTables returns the table names of the sharded models, without a shard number.
+func (t *Topology) shardedTables() (names []string) {
+	for _, m := range t.Sharded {
+		names = append(names, m.Base.Table)
 	}
 	return names
 }
@@ -370,10 +371,7 @@ func (t *Topology) Crosses(relation *schema.Relationship) bool {
 func (t *Topology) Tables(e Entry) []Table {
 	var tables []Table
 	known := map[string]bool{}
-	for _, m := range t.Models {
-		if m.Broadcast {
-			continue
-		}
+	for _, m := range t.Sharded {
 		for _, table := range t.TablesOf(m, e) {
 			if !known[table.Name] {
 				known[table.Name] = true
@@ -408,10 +406,7 @@ func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e En
 // noteCheckedColumns finds the columns with constraints when the topology is made. Later GORM may write the
 // type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
 func (t *Topology) noteCheckedColumns() {
-	for _, m := range t.Models {
-		if m.Broadcast {
-			continue
-		}
+	for _, m := range t.Sharded {
 		m.checked = []checkedColumn{{m.Key.DBName, false}}
 		if m.Like != nil && isIntegerColumn(m.Like) {
 			m.checked = append(m.checked, checkedColumn{m.Like.DBName, true})
