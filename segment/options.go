@@ -29,7 +29,6 @@ type config struct {
 	horizon            time.Duration
 	start              int64
 	remainder, modulus int64
-	residue            bool // WithResidue was given
 	maxWait            time.Duration
 	now                func() time.Time
 	log                *slog.Logger
@@ -87,7 +86,7 @@ func WithResidue(remainder, modulus int64) Option {
 			return fmt.Errorf("%w: WithResidue(%d, %d): a modulus from 1 to %d, and a remainder from 0 to the "+
 				"modulus minus 1", ErrInvalidOption, remainder, modulus, maxModulus)
 		}
-		c.remainder, c.modulus, c.residue = remainder, modulus, true
+		c.remainder, c.modulus = remainder, modulus
 		return nil
 	}
 }
