@@ -135,7 +135,7 @@ func (c *PlanCache) prepare(s *schema.Schema, shard *Shard, first func()) (p *Pl
 	p = c.makePlan(s)
 	p.shard, p.wrap = shard, c.wrap
 	p.bound = p.bound || shard != nil
-	p.isOneCell = p.hasOneCell()
+	p.isOneCell = p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.bound && !p.nests
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 		notNull(column.field)
@@ -448,11 +448,6 @@ func Related(s *schema.Schema) []*schema.Schema {
 		}
 	}
 	return related
-}
-
-// hasOneCell finds out whether the plan is one for oneCell. The other fields of the plan have to be known.
-func (p *Plan) hasOneCell() bool {
-	return p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.bound && !p.nests
 }
 
 // names lists columns for messages: Order.ID, Order.PublicID.

@@ -148,12 +148,6 @@ const maxRound = 100
 // was emptied.
 var errUnseen = errors.New("rows were written that no trigger has seen")
 
-// errMisplaced is the error of a row in a table where the router would not look for it.
-func errMisplaced(t *table, keys []int64) error {
-	return fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to "+
-		"where their keys belong first", errs.ErrSharding, t.now, keys[0])
-}
-
 // drain copies the rows again whose keys are the first ones of the list, and removes those from the list that
 // it has read. It does not go by numbers that follow others, because transactions do not commit in the order
 // of their numbers. It returns how many it has read, and which rows differ still. Those are listed again.
@@ -180,7 +174,8 @@ func (s *side) drain(
 	for t, some := range strays {
 		found, err := numbersIn(ctx, h.reader(s.d), t, some)
 		if err == nil && len(found) > 0 {
-			err = errMisplaced(t, found)
+			err = fmt.Errorf("%w: the table %s has rows that do not belong to its shard, such as %d: move them to "+
+				"where their keys belong first", errs.ErrSharding, t.now, found[0])
 		}
 		if err != nil {
 			return 0, nil, err

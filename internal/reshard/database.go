@@ -199,12 +199,6 @@ func beside(table, name string) string {
 	return name
 }
 
-// awayName is what an old table is called after the cutover.
-func awayName(table string) string {
-	_, name := dialect.Split(table)
-	return beside(table, shorten(name, "_away"))
-}
-
 // shorten puts an end behind a name.
 func shorten(name, end string) string {
 	return dialect.Abridged(name, name, dialect.MaxName-len(end)) + end

@@ -206,9 +206,9 @@ func sidesOf(m *machine, entries []shardmap.Entry) (all []*side, err error) {
 				return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
 					errs.ErrSharding, named.Base)
 			}
-			s.tables = append(s.tables, &table{
-				Table: named, side: s, n: n, now: named.Name, away: awayName(named.Name),
-			})
+			_, only := dialect.Split(named.Name)
+			away := beside(named.Name, shorten(only, "_away"))
+			s.tables = append(s.tables, &table{Table: named, side: s, n: n, now: named.Name, away: away})
 		}
 		s.keys = beside(s.tables[0].Name, s.begin+"_keys")
 		all = append(all, s)

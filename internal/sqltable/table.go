@@ -227,7 +227,10 @@ func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
 		// open file would be in the way of an application that moves or removes it.
 		t.turn = make(chan struct{}, 1)
 		db.SetMaxOpenConns(3)
-		db.SetMaxIdleConns(t.idleConns())
+		db.SetMaxIdleConns(1)
+		if s.Dialect.Embedded {
+			db.SetMaxIdleConns(0)
+		}
 		db.SetConnMaxLifetime(connectionLifetime)
 	}
 	t.oneWriter = s.Dialect.Embedded || !s.Dedicated && db.Stats().MaxOpenConnections == 1
@@ -493,14 +496,6 @@ func (t *Table) key(value any) string {
 // Wrap says in an error which table it is about, and what was done.
 func (t *Table) Wrap(what string, err error) error {
 	return fmt.Errorf("%s: table %s: %s: %w", t.spec.Package, t.spec.Table, what, err)
-}
-
-// idleConns is how many connections a dedicated pool keeps.
-func (t *Table) idleConns() int {
-	if t.spec.Dialect.Embedded {
-		return 0
-	}
-	return 1
 }
 
 // OneWriter tells whether one transaction of the application can keep the store from writing: on SQLite,
