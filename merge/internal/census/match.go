@@ -552,8 +552,8 @@ func (c *Census) begins(key Column) bool {
 }
 
 // named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
-// table, 1 if it ends like the key or its table has a word of the name of the other one. It ends like the key,
-// too, if nothing but the last word of the table stands before that.
+// table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
+// the key, too, if nothing but the last word of the table stands before that.
 func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
