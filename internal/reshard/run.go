@@ -225,7 +225,7 @@ func (m *machine) drainOpen(ctx context.Context) error {
 		if time.Since(since) < short || all < fewKeys {
 			return nil
 		}
-		if short < m.Budget/2 {
+		if short < longestRound {
 			short += shortRound / 4
 		}
 	}
@@ -233,10 +233,11 @@ func (m *machine) drainOpen(ctx context.Context) error {
 
 // shortRound is what is left to the cutover, which takes as long for what is written meanwhile. On a busy
 // server no round may be so short, although each empties the list. So every such round lets the next one take
-// longer, up to half of the time for which writes may wait at all. A round of fewKeys is as near as it gets.
+// longer, up to longestRound. A round of fewKeys is as near as it gets.
 const (
-	shortRound = 100 * time.Millisecond
-	fewKeys    = 50
+	shortRound   = 100 * time.Millisecond
+	longestRound = 500 * time.Millisecond
+	fewKeys      = 50
 )
 
 // Drop ends a job before its cutover, and removes all that it has made.
