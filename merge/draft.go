@@ -672,9 +672,9 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 	return append(called, others...), notes, nil
 }
 
-// namedBy returns the column of another table whose names the texts of a column are, as those of the houses in
-// a table of owners. That column is unique, by an index or by what it is called and holds. If the texts were
-// renamed as names of their own table, an owner could keep a name that his house has given up.
+// namedBy returns the column of another table whose names the texts of a column are, as those of the houses
+// in a table of owners. That column is unique, by an index or by what it is called and holds. If the texts
+// were renamed as names of their own table, an owner could keep a name that his house has given up.
 func (d *drafter) namedBy(ctx context.Context, t *sqldb.Table, column string) (string, error) {
 	for name, parent := range sorted(d.ws.target.Tables) {
 		for _, c := range parent.Writable() {
