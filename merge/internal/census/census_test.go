@@ -511,6 +511,30 @@ func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
 	})
 }
 
+// The stashes of a game belong to whatever their text names: the trunk of a car by its plate, or a house by its key.
+// The words of a letter are no such text.
+func TestAKeyAfterAWordIsAskedAboutBesideTextsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, many int) []string {
+			statements := []string{"CREATE TABLE houses (id INTEGER NOT NULL PRIMARY KEY, price INTEGER)",
+				"CREATE TABLE stashes (id INTEGER NOT NULL PRIMARY KEY, place VARCHAR(60))",
+				"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, words VARCHAR(60))"}
+			for n := 1; n <= many; n++ {
+				plate := fmt.Sprintf("trunk-%c%c%d%c", 'A'+rune(pick(seed+n, 26)), 'A'+rune(pick(n, 26)), pick(7*n, 900), 'A'+rune(n%26))
+				house := 1 + pick(seed+n, many)
+				words := fmt.Sprintf("%c asks for %d, house %d", 'a'+rune(n%26), n, house)
+				statements = append(statements, fmt.Sprintf("INSERT INTO houses VALUES (%d, %d)", n, 1000*n),
+					fmt.Sprintf("INSERT INTO stashes VALUES (%d, '%s'), (%d, 'house_%d')", 3*n, plate, 3*n+1, house),
+					fmt.Sprintf("INSERT INTO letters VALUES (%d, '%s')", n, words))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 300), server(5000, 200))
+		expect(t, found, map[string]string{"stashes.place": "perhaps houses.id", "letters.words": ""})
+	})
+}
+
 // A log has a row for nearly every number, so it has the keys of all heroes, too, also of those that are deleted.
 func TestALongTableHidesNoReference(t *testing.T) {
 	t.Parallel()

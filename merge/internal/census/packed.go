@@ -232,9 +232,6 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			p.document(server, col.Name, "$", col.Name, document)
 			continue
 		}
-		if len(kinds) > packedKinds {
-			continue // it is free text, among which documents may stand
-		}
 		array := strings.HasSuffix(col.Declared, "[]")
 		if array {
 			row[0] = strings.Trim(row[0], "{}")
@@ -247,8 +244,10 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		if words := letters.FindAllString(kind, 1); len(words) == 0 {
 			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 		}
-		if kinds[kind] = true; len(kinds) > packedKinds {
-			continue
+		kinds[kind] = true
+		word := letters.MatchString(text) && !strings.ContainsAny(text, " \t\n")
+		if !word && len(kinds) > packedKinds {
+			continue // it is free text, among which documents may stand, and words such as house_7
 		}
 		for i, run := range runs {
 			n, err := strconv.ParseInt(row[0][run[0]:run[1]], 10, 64)
