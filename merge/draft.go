@@ -653,79 +653,64 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 			continue
 		}
 		shared, err := d.shared(ctx, t, n)
-		if err == nil && shared {
-			shared, err = d.ownNames(ctx, t, n.column.Name)
-		}
-		if err == nil && shared && !isName(n.column.Name) {
-			var other string
-			if other, err = d.namedBy(ctx, t, n.column.Name); other != "" {
-				shared, notes = false, append(notes, "REVIEW: texts in "+n.column.Name+" are those of "+other)
-			}
-		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if shared {
+		if !shared {
+			continue
+		}
+		named, note, err := d.namedBy(ctx, t, n.column.Name)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case note != "":
+			notes = append(notes, note)
+		case !named:
 			*found = append(*found, n)
 		}
 	}
 	return append(called, others...), notes, nil
 }
 
-// namedBy returns the column of another table whose names the texts of a column are, as those of the houses
-// in a table of owners. That column is unique, by an index or by what it is called and holds. If the texts
-// were renamed as names of their own table, an owner could keep a name that his house has given up.
-func (d *drafter) namedBy(ctx context.Context, t *sqldb.Table, column string) (string, error) {
+// namedBy reports whether the texts of a column are names of rows of another table, as where each member of a
+// guild has the name of a character, or each owner that of a house. If they were renamed as names of their own
+// table, an owner could keep a name that his house has given up. The note says whose they are if the table
+// does not refer to the other one, in which no server may have two equal names then.
+func (d *drafter) namedBy(ctx context.Context, t *sqldb.Table, column string) (named bool, note string, _ error) {
 	for name, parent := range sorted(d.ws.target.Tables) {
-		for _, c := range parent.Writable() {
-			unique := slices.ContainsFunc(parent.Keys(), func(k sqldb.UniqueKey) bool {
-				return len(columnsIn(parent, k)) == 1 && onlyText(parent, k) == c.Name
-			})
-			if parent == t || c.Family != sqldb.FamilyText || !unique && !isName(c.Name) {
-				continue
-			}
-			one := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}
-			for i := range d.ws.servers {
-				if unique {
-					break
-				}
-				if err := d.countNames(ctx, parent, i, "", one); err != nil {
-					return "", err
-				}
-			}
-			if one[0].doubled {
-				continue
-			}
-			if evidence, err := d.repeats(ctx, t.Name, column, name, c.Name, manyNames); err != nil ||
-				evidence != "" {
-				return name + "." + c.Name, err
-			}
-		}
-	}
-	return "", nil
-}
-
-// ownNames reports whether names are those of the rows of a table, and not those of a table that it refers
-// to, as where each member of a guild has the name of a character.
-func (d *drafter) ownNames(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
-	for _, ref := range d.references(t) {
-		parent := d.ws.target.Tables[ref.Parent]
-		if parent == nil || parent == t {
+		leads := func(r sqldb.Reference) bool { return r.Parent == name }
+		refers := slices.ContainsFunc(d.references(t), leads)
+		if parent == t || !refers && isName(column) {
 			continue
+		}
+		least := fewNames
+		if !refers {
+			least = manyNames
 		}
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
-			if c.Family != sqldb.FamilyText || !slices.ContainsFunc(parent.Keys(), unique) &&
-				!isName(c.Name) {
+			if c.Family != sqldb.FamilyText || !slices.ContainsFunc(parent.Keys(), unique) && !isName(c.Name) {
 				continue
 			}
-			evidence, err := d.repeats(ctx, t.Name, column, parent.Name, c.Name, fewNames)
+			names := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}
+			for i := 0; !refers && i < len(d.ws.servers); i++ {
+				if err := d.countNames(ctx, parent, i, "", names); err != nil {
+					return false, "", err
+				}
+			}
+			if names[0].doubled {
+				continue
+			}
+			evidence, err := d.repeats(ctx, t.Name, column, name, c.Name, least)
+			if evidence != "" && !refers {
+				note = "REVIEW: texts in " + column + " are those of " + name + "." + c.Name
+			}
 			if err != nil || evidence != "" {
-				return false, err
+				return true, note, err
 			}
 		}
 	}
-	return true, nil
+	return false, "", nil
 }
 
 // texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
