@@ -86,14 +86,11 @@ func (s *side) capture(ctx context.Context) error {
 	}
 	s.m.reached(stepListed)
 	for _, t := range s.tables {
-		there, err := d.triggersOn(ctx, t.now)
+		missing, err := t.missing(ctx, d.pool)
 		if err != nil {
 			return err
 		}
-		for _, trigger := range triggersFor(t) {
-			if slices.Contains(there, trigger.name) {
-				continue
-			}
+		for _, trigger := range missing {
 			if err := s.makeTrigger(ctx, t, trigger); err != nil {
 				return fmt.Errorf("trigger %s on %s: %w", trigger.name, t.now, err)
 			}
@@ -101,6 +98,14 @@ func (s *side) capture(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// missing returns the triggers that a table lacks.
+func (t *table) missing(ctx context.Context, q gorm.ConnPool) ([]trigger, error) {
+	there, err := t.side.d.triggersOn(ctx, q, t.now)
+	return slices.DeleteFunc(triggersFor(t), func(one trigger) bool {
+		return slices.Contains(there, one.name)
+	}), err
 }
 
 // makeTrigger makes one trigger, for which the database waits until all transactions have ended that have
@@ -117,7 +122,7 @@ func (s *side) makeTrigger(ctx context.Context, t *table, made trigger) error {
 			return err
 		}
 		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", functionFor(t, keys),
-			made.create}
+			"DROP TRIGGER IF EXISTS " + d.Quote(made.name) + " ON " + t.quoted(), made.create} // It may be switched off.
 	}
 	return alter(ctx, t, statements...)
 }

@@ -233,10 +233,13 @@ func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (b
 	return len(rows) > 0, err
 }
 
-// triggersOn lists the triggers of a table by name.
-func (d *database) triggersOn(ctx context.Context, table string) (names []string, err error) {
-	rows, err := d.catalog(ctx, d.pool, table, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal",
+// triggersOn lists the triggers of a table by name, but for those that are switched off.
+func (d *database) triggersOn(
+	ctx context.Context, q gorm.ConnPool, table string,
+) (names []string, err error) {
+	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
+		dialect.PostgreSQL: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT " +
+			"tgisinternal AND tgenabled IN ('O', 'A')",
 		dialect.MySQL: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
 			"EVENT_OBJECT_SCHEMA" + dialect.InSchema,
 		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'trigger' AND tbl_name = ? " +

@@ -411,6 +411,60 @@ func TestWhatNoTriggerSeesIsFound(t *testing.T) {
 	})
 }
 
+// A migration that makes a table anew, or drops what it does not know, takes the triggers away, and no write is listed
+// any more.
+func TestTriggersThatSomebodyHasDroppedAreMissedBeforeTheCutover(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 99} {
+		t.Run(fmt.Sprintf("at most %d", most), func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+				_, dbs := open(t, target.Privileged(), split)
+				w := newWorld(t, split, dbs)
+				w.fill(100)
+				w.job.reached = func(s step) {
+					if s != stepCompared {
+						return
+					}
+					var triggers []struct{ Name, Place string }
+					must(t, dbs[0].Raw(map[string]string{
+						"sqlite": "SELECT name, '' AS place FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'snowflake%' ORDER BY name",
+						"mysql": "SELECT TRIGGER_NAME AS name, '' AS place FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = DATABASE() " +
+							"AND TRIGGER_NAME LIKE 'snowflake%' ORDER BY TRIGGER_NAME",
+						"postgres": "SELECT tgname AS name, tgrelid::regclass AS place FROM pg_trigger WHERE tgname LIKE 'snowflake%' " +
+							"ORDER BY tgname",
+					}[dbs[0].Name()]).Scan(&triggers).Error, "the triggers")
+					if len(triggers) == 0 {
+						t.Fatal("there are no triggers")
+					}
+					for _, one := range triggers[:min(most, len(triggers))] {
+						statement := "DROP TRIGGER " + one.Name
+						switch {
+						case one.Place != "" && most == 1:
+							statement = "ALTER TABLE " + one.Place + " DISABLE TRIGGER " + one.Name
+						case one.Place != "":
+							statement += " ON " + one.Place
+						}
+						must(t, dbs[0].Exec(statement).Error, statement)
+					}
+					for _, statement := range []string{"DELETE FROM items_10 WHERE id = 1", "DELETE FROM tags_10 WHERE order_id = 1",
+						"DELETE FROM orders_10 WHERE id = 1"} {
+						must(t, dbs[0].Exec(statement).Error, statement)
+					}
+					delete(w.rows, 1)
+				}
+				_, err := w.job.Run(t.Context())
+				says(t, err, "trigger", "of orders_10", "call the step again")
+				w.check(false)
+				w.job.reached = nil
+				_, err = w.job.Run(t.Context())
+				must(t, err, "Run again")
+				w.check(true)
+			})
+		})
+	}
+}
+
 // Drop leaves nothing behind, and the job can be done afterwards.
 func TestDropUndoesEverything(t *testing.T) {
 	t.Parallel()
