@@ -78,9 +78,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 	return &drafted, lock, drafted.Validate()
 }
 
-// sums suggests sums to conserve: columns whose names say that they hold money or the like.
+// sums suggests sums to conserve: columns whose last word says that they hold money or the like.
 func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
-	words := strings.Fields("gold coin coins money diamond diamonds gem gems balance paid recharge")
+	words := strings.Fields("gold silver coin coins money cash bank credits diamond diamonds gem gems balance paid recharge")
 	var all []ConservedSum
 	for _, c := range t.Columns {
 		s := ConservedSum{Name: name + " " + c.Name, Table: name, Expression: "SUM({" + c.Name + "})"}
@@ -88,7 +88,8 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 			s.Expression = "SUM(" + c.Name + ")"
 		}
 		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal
-		if number && slices.Contains(words, strings.ToLower(c.Name)) && !slices.Contains(known, s) {
+		last := strings.ToLower(c.Name[strings.LastIndex(c.Name, "_")+1:])
+		if number && slices.Contains(words, last) && !slices.Contains(known, s) {
 			all = append(all, s)
 		}
 	}

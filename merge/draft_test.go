@@ -74,7 +74,7 @@ func TestADraftDropsNoRow(t *testing.T) {
 			"CREATE TABLE codes (id BIGINT NOT NULL PRIMARY KEY, code VARCHAR(20) NOT NULL UNIQUE)",
 			"CREATE TABLE accounts (COUNTED, login VARCHAR(20) NOT NULL UNIQUE, paid INTEGER)",
 			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
-			"CREATE TABLE hero_stats (hero_id BIGINT NOT NULL PRIMARY KEY, hp INTEGER, " +
+			"CREATE TABLE hero_stats (hero_id BIGINT NOT NULL PRIMARY KEY, bank_balance INTEGER, " +
 				"FOREIGN KEY (hero_id) REFERENCES heroes (id))",
 			"CREATE TABLE bags (hero_id BIGINT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (hero_id, slot))",
 			"CREATE TABLE days (day BIGINT NOT NULL PRIMARY KEY, logins INTEGER)",
@@ -114,6 +114,10 @@ func TestADraftDropsNoRow(t *testing.T) {
 		}
 		if draft.Tables["visits"].Renumber != merge.Apart || draft.Tables["hero_stats"].Renumber != "" {
 			t.Error("the wrong keys are renumbered")
+		}
+		if want := (merge.ConservedSum{Name: "hero_stats bank_balance", Table: "hero_stats",
+			Expression: "SUM(bank_balance)"}); !slices.Equal(draft.Conserve, []merge.ConservedSum{want}) {
+			t.Errorf("to conserve is %+v, want %+v", draft.Conserve, want)
 		}
 
 		// Nothing of such a plan runs, and check says what there is to choose from.
