@@ -80,7 +80,8 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 
 // sums suggests sums to conserve: columns whose last word says that they hold money or the like.
 func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
-	words := strings.Fields("gold silver coin coins money cash bank credits diamond diamonds gem gems balance paid recharge")
+	words := strings.Fields("gold silver coin coins money cash bank credits diamond diamonds gem gems " +
+		"balance paid recharge")
 	var all []ConservedSum
 	for _, c := range t.Columns {
 		s := ConservedSum{Name: name + " " + c.Name, Table: name, Expression: "SUM({" + c.Name + "})"}
@@ -677,7 +678,9 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 // guild has the name of a character, or each owner that of a house. If they were renamed as names of their own
 // table, an owner could keep a name that his house has given up. The note says whose they are if the table
 // does not refer to the other one, in which no server may have two equal names then.
-func (d *drafter) namedBy(ctx context.Context, t *sqldb.Table, column string) (named bool, note string, _ error) {
+func (d *drafter) namedBy(
+	ctx context.Context, t *sqldb.Table, column string,
+) (named bool, note string, _ error) {
 	for name, parent := range sorted(d.ws.target.Tables) {
 		leads := func(r sqldb.Reference) bool { return r.Parent == name }
 		refers := slices.ContainsFunc(d.references(t), leads)
