@@ -86,7 +86,7 @@ func (s *side) capture(ctx context.Context) error {
 	}
 	s.m.reached(stepListed)
 	for _, t := range s.tables {
-		missing, err := t.missing(ctx, d.pool)
+		missing, err := missingTriggers(ctx, d.pool, t)
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ func (s *side) capture(ctx context.Context) error {
 	return nil
 }
 
-// missing returns the triggers that a table lacks.
-func (t *table) missing(ctx context.Context, q gorm.ConnPool) ([]trigger, error) {
+// missingTriggers returns the triggers that a table lacks.
+func missingTriggers(ctx context.Context, q gorm.ConnPool, t *table) ([]trigger, error) {
 	there, err := t.side.d.triggersOn(ctx, q, t.now)
 	return slices.DeleteFunc(triggersFor(t), func(one trigger) bool {
 		return slices.Contains(there, one.name)

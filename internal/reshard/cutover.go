@@ -90,7 +90,7 @@ func (m cutter) cut(ctx context.Context, h held) error {
 // settle copies and compares what is listed, while nobody can add to that.
 func (m cutter) settle(ctx context.Context, h held) error {
 	for _, t := range tablesOf(m.old) {
-		missing, err := t.missing(ctx, h[t.side.d])
+		missing, err := missingTriggers(ctx, h[t.side.d], t)
 		if err == nil && len(missing) > 0 {
 			err = fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
 				"writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
