@@ -19,7 +19,7 @@ import (
 // shardBatch is what goes to one shard, or, for a broadcast model, to one database.
 type shardBatch struct {
 	shard int // its number for applications
-	to    route
+	route route
 	rows  any
 	made  []int64 // the keys that were made for them
 }
@@ -44,18 +44,19 @@ func group(
 		byShard[shard] = reflect.Append(byShard[shard], row.Addr())
 	}
 	batches := make([][]shardBatch, len(c.Databases))
-	for shard, of := range byShard {
-		if !of.IsValid() {
+	for shard, some := range byShard {
+		if !some.IsValid() {
 			continue
 		}
 		if m.Broadcast {
-			for at := range batches {
-				batches[at] = []shardBatch{{at, route{all: true}, of.Interface(), made}}
+			for database := range batches {
+				batches[database] = []shardBatch{{database, route{all: true}, some.Interface(), made}}
 			}
 			break
 		}
-		at := c.Place[shard]
-		batches[at] = append(batches[at], shardBatch{c.Entry(shard).Residue, c.to(shard), of.Interface(), made})
+		database := c.Place[shard]
+		b := shardBatch{c.Entry(shard).Residue, c.routeTo(shard), some.Interface(), made}
+		batches[database] = append(batches[database], b)
 	}
 	return batches, nil
 }
@@ -66,11 +67,11 @@ func group(
 func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error {
 	var txs storeTxs
 	defer func() { txs.rollBack() }() // of all that are there then
-	for i, of := range batches {
-		if len(of) == 0 {
+	for i, own := range batches {
+		if len(own) == 0 {
 			continue
 		}
-		t := &storeTx{batches: of}
+		t := &storeTx{batches: own}
 		txs = append(txs, t)
 		err := errs.Ended(ctx)
 		if err == nil {
@@ -112,7 +113,7 @@ func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ..
 	for _, b := range batches {
 		err := shardmap.RecoverPanic(func() error {
 			on := tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, b.to, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
+			return c.handle(ctx, on, b.route, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
 		})
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", b.shard, err)
@@ -144,15 +145,15 @@ func (t *storeTx) together(ctx context.Context, c *cluster, db *gorm.DB) (b shar
 		return b, false
 	}
 	all := reflect.MakeSlice(slice, 0, len(b.made))
-	for _, of := range t.batches {
-		all = reflect.AppendSlice(all, reflect.ValueOf(of.rows))
+	for _, batch := range t.batches {
+		all = reflect.AppendSlice(all, reflect.ValueOf(batch.rows))
 	}
 	for _, relation := range allRelations(s) {
 		if holdsRows(&gorm.Statement{Schema: s, Context: ctx}, relation, all) {
 			return b, false
 		}
 	}
-	b.rows, b.to = all.Interface(), route{shard: b.to.shard, all: true, together: true}
+	b.rows, b.route = all.Interface(), route{shard: b.route.shard, all: true, together: true}
 	return b, all.Len()*len(s.DBNames) <= maxTogether
 }
 
@@ -164,17 +165,17 @@ func createTogether(c *cluster, db *gorm.DB) {
 		return
 	}
 	if !stmt.Unscoped {
-		for _, of := range stmt.Schema.CreateClauses {
-			stmt.AddClause(of)
+		for _, added := range stmt.Schema.CreateClauses {
+			stmt.AddClause(added)
 		}
 	}
 	m := c.ByType[stmt.Schema.ModelType]
 	values := callbacks.ConvertToCreateValues(stmt)
 	byShard, last := make([][][]any, c.ShardCount), 0
 	for i, row := range values.Values {
-		of := reflect.Indirect(stmt.ReflectValue.Index(i))
-		shard := c.ShardOf(m.IDOf(stmt.Context, of))
-		_ = db.AddError(keyRules{c.Topology}.checkRows(stmt, m, of, shard, true))
+		item := reflect.Indirect(stmt.ReflectValue.Index(i))
+		shard := c.ShardOf(m.IDOf(stmt.Context, item))
+		_ = db.AddError(keyRules{c.Topology}.checkRows(stmt, m, item, shard, true))
 		byShard[shard], last = append(byShard[shard], row), max(last, shard)
 	}
 	for _, name := range stmt.BuildClauses {

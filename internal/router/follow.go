@@ -29,9 +29,9 @@ const (
 	maxTries = 8
 )
 
-func newCluster(t *shardmap.Topology, of *current) *cluster {
+func newCluster(t *shardmap.Topology, current *current) *cluster {
 	c := &cluster{
-		Topology: t, current: of, schemas: schemas{t, make([]shardSchemas, t.ShardCount)},
+		Topology: t, current: current, schemas: schemas{t, make([]shardSchemas, t.ShardCount)},
 		relations: relationsOf(t), plugins: make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount),
 	}
 	t.Examines = migrator{c}.refuseStrangersIn
@@ -53,11 +53,11 @@ func (f *current) reread(ctx context.Context, from *cluster) error {
 	if t == nil {
 		return nil
 	}
-	to := newCluster(t, f)
-	if err := to.install(from); err != nil {
+	next := newCluster(t, f)
+	if err := next.install(from); err != nil {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
-	f.cluster.Store(to)
+	f.cluster.Store(next)
 	return nil
 }
 

@@ -19,8 +19,8 @@ const handleName = fill.PluginName + "_handle"
 // route says where a statement goes.
 type route struct {
 	shard int
-	// of is the map that has the shard, unless all is set. The handle may be older than the map of the cluster.
-	of *shardmap.Topology
+	// topology is the map that has the shard, unless all is set. The handle may be older than the map of the cluster.
+	topology *shardmap.Topology
 	// id is an ID whose shard it is, or 0 if the route is for the shard as a whole.
 	id int64
 	// all marks a statement of the router itself over several shards or databases.
@@ -60,36 +60,36 @@ type current struct {
 }
 
 // routeKey is the key of a route in a context.
-type routeKey struct{ of *current }
+type routeKey struct{ current *current }
 
 // routeContext is a context with a route. One takes an allocation, where context.WithValue takes two.
 type routeContext struct {
 	context.Context //nolint:containedctx // It is a context itself.
-	of              *current
-	to              route
+	current         *current
+	route           route
 }
 
 // Value returns the route by its key.
 func (c *routeContext) Value(key any) any {
-	if k, ok := key.(routeKey); ok && k.of == c.of {
-		return &c.to
+	if k, ok := key.(routeKey); ok && k.current == c.current {
+		return &c.route
 	}
 	return c.Context.Value(key)
 }
 
 // routeIn returns the route that a context has.
-func (f *current) routeIn(ctx context.Context) (to route, ok bool) {
-	if at, found := ctx.Value(routeKey{f}).(*route); found {
-		return *at, true
+func (f *current) routeIn(ctx context.Context) (r route, ok bool) {
+	if known, found := ctx.Value(routeKey{f}).(*route); found {
+		return *known, true
 	}
-	return to, false
+	return r, false
 }
 
 // handleRoute is the route of a handle. It is kept among the plugins of the handle's own copy of the
 // configuration, because gorm.G makes a new session with a new context.
 type handleRoute struct {
-	of *current
-	to route
+	current *current
+	route   route
 }
 
 // Name and Initialize let GORM keep the route among plugins.
@@ -97,39 +97,39 @@ func (handleRoute) Name() string              { return handleName }
 func (handleRoute) Initialize(*gorm.DB) error { return nil }
 
 // to returns the route of a shard as a whole.
-func (c *cluster) to(shard int) route { return route{shard: shard, of: c.Topology} }
+func (c *cluster) routeTo(shard int) route { return route{shard: shard, topology: c.Topology} }
 
 // handle returns a handle made from a session without conditions, for any number of statements. They take
 // the route and are bound to the model, unless that is nil.
-func (c *cluster) handle(ctx context.Context, db *gorm.DB, to route, model any) *gorm.DB {
+func (c *cluster) handle(ctx context.Context, db *gorm.DB, r route, model any) *gorm.DB {
 	// The session copies the configuration, and the statement of the one that it is made from.
-	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, c.current, to}})
+	tx := db.Session(&gorm.Session{Context: &routeContext{ctx, c.current, r}})
 	tx.Statement.Model = model
-	tx.Plugins = c.withRoute(tx.Plugins, to)
+	tx.Plugins = c.withRoute(tx.Plugins, r)
 	return tx
 }
 
 // handleOn returns a handle for a shard.
 func (c *cluster) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
-	return c.handle(ctx, c.Databases[c.Place[shard]], c.to(shard), model)
+	return c.handle(ctx, c.Databases[c.Place[shard]], c.routeTo(shard), model)
 }
 
 // withRoute returns the plugins together with a route. They do not have its ID, for all routes of a shard
 // share them.
-func (c *cluster) withRoute(plugins map[string]gorm.Plugin, to route) map[string]gorm.Plugin {
-	to.id = 0
-	simple := !to.all && to == c.to(to.shard)
+func (c *cluster) withRoute(plugins map[string]gorm.Plugin, r route) map[string]gorm.Plugin {
+	r.id = 0
+	simple := !r.all && r == c.routeTo(r.shard)
 	if simple {
-		made := c.plugins[to.shard].Load()
+		made := c.plugins[r.shard].Load()
 		if made != nil && len(*made) == len(plugins)+1 {
 			return *made
 		}
 	}
 	more := make(map[string]gorm.Plugin, len(plugins)+1)
 	maps.Copy(more, plugins)
-	more[handleName] = handleRoute{c.current, to}
+	more[handleName] = handleRoute{c.current, r}
 	if simple {
-		c.plugins[to.shard].Store(&more)
+		c.plugins[r.shard].Store(&more)
 	}
 	return more
 }
@@ -137,45 +137,46 @@ func (c *cluster) withRoute(plugins map[string]gorm.Plugin, to route) map[string
 // routeOf returns the route of a statement. Its handle carries the route. A context alone
 // has one in hooks, where GORM makes a new session with the context of the statement. If both have one they
 // have to agree, because a context can come from anywhere. The route is one of the cluster's map.
-func (c *cluster) routeOf(stmt *gorm.Statement) (to route, routed bool, err error) {
-	of, inContext := c.current.routeIn(stmt.Context)
-	to, routed = c.carried(stmt)
+func (c *cluster) routeOf(stmt *gorm.Statement) (r route, routed bool, err error) {
+	given, inContext := c.current.routeIn(stmt.Context)
+	r, routed = c.carried(stmt)
 	if inContext && routed {
-		if of.shard != to.shard && of.of == to.of && !of.all || of.all != to.all {
-			return to, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle "+
-				"a context of the application, or use the handle that has this context", errs.ErrCrossShard, to, of)
+		if given.shard != r.shard && given.topology == r.topology && !given.all || given.all != r.all {
+			return r, true, fmt.Errorf("%w: the handle is for %s, and its context is that of %s: give the handle "+
+				"a context of the application, or use the handle that has this context", errs.ErrCrossShard, r, given)
 		}
-		if !of.all && of.of == c.Topology || of.locked || of.id != 0 && of.of == to.of {
-			to = of
+		if !given.all && given.topology == c.Topology || given.locked ||
+			given.id != 0 && given.topology == r.topology {
+			r = given
 		}
 	} else if inContext {
-		to, routed = of, true
+		r, routed = given, true
 	}
-	if !routed || to.all || to.of == c.Topology {
-		return to, routed, nil
+	if !routed || r.all || r.topology == c.Topology {
+		return r, routed, nil
 	}
-	to, err = c.follow(to, inTransaction(stmt))
-	return to, true, err
+	r, err = c.follow(r, inTransaction(stmt))
+	return r, true, err
 }
 
 // follow returns the route that takes the place of one of an older map. A route for an ID goes where the ID
 // is now, and one for a whole shard where the tables of that have gone. A transaction that began before sees
 // the new tables as they were then, so it is refused, as is a statement that needs the pool of another
 // database.
-func (c *cluster) follow(to route, inside bool) (route, error) {
-	before := to.of.Entry(to.shard)
+func (c *cluster) follow(r route, inside bool) (route, error) {
+	before := r.topology.Entry(r.shard)
 	shard := c.ShardOf(int64(before.Residue))
-	if to.id != 0 {
-		shard = c.ShardOf(to.id)
+	if r.id != 0 {
+		shard = c.ShardOf(r.id)
 	}
 	now := c.Entry(shard)
 	switch {
-	case now.Database != before.Database, to.id == 0 && now.Class != before.Class,
-		(to.locked || inside) && now.Generation != before.Generation:
-		return to, shardmap.Invalid(shardmap.ErrMapReplaced)
+	case now.Database != before.Database, r.id == 0 && now.Class != before.Class,
+		(r.locked || inside) && now.Generation != before.Generation:
+		return r, shardmap.Invalid(shardmap.ErrMapReplaced)
 	}
-	to.shard, to.of = shard, c.Topology
-	return to, nil
+	r.shard, r.topology = shard, c.Topology
+	return r, nil
 }
 
 // inTransaction reports whether a statement runs in a transaction.
@@ -187,22 +188,22 @@ func inTransaction(stmt *gorm.Statement) bool {
 // carried returns the route that the handle of a statement carries.
 func (c *cluster) carried(stmt *gorm.Statement) (route, bool) {
 	handle, ok := stmt.Plugins[handleName].(handleRoute)
-	return handle.to, ok && handle.of == c.current
+	return handle.route, ok && handle.current == c.current
 }
 
 // String names the route in errors.
-func (to route) String() string {
+func (r route) String() string {
 	switch {
-	case to.all:
+	case r.all:
 		return "a statement over several shards"
-	case to.locked:
-		return fmt.Sprintf("a transaction on shard %d", to.number())
+	case r.locked:
+		return fmt.Sprintf("a transaction on shard %d", r.number())
 	}
-	return fmt.Sprintf("shard %d", to.number())
+	return fmt.Sprintf("shard %d", r.number())
 }
 
 // number is what applications know the shard by.
-func (to route) number() int { return to.of.Entry(to.shard).Residue }
+func (r route) number() int { return r.topology.Entry(r.shard).Residue }
 
 // shardOf returns the number of the shard inside this module. The number is checked first.
 func (c *cluster) shardOf(id int64) (int, error) {
@@ -223,19 +224,19 @@ func (c *cluster) reach(ctx context.Context, id int64) (int, error) {
 
 // checkLocked refuses to leave the shard of the transaction that a context belongs to.
 func (c *cluster) checkLocked(ctx context.Context, shard int) error {
-	to, ok := c.current.routeIn(ctx)
-	if !ok || !to.locked {
+	r, ok := c.current.routeIn(ctx)
+	if !ok || !r.locked {
 		return nil
 	}
-	if to.of != c.Topology {
+	if r.topology != c.Topology {
 		var err error
-		if to, err = c.follow(to, true); err != nil {
+		if r, err = c.follow(r, true); err != nil {
 			return err
 		}
 	}
-	if to.shard != shard {
+	if r.shard != shard {
 		return fmt.Errorf("%w: the transaction is on shard %d, the row on shard %d", errs.ErrCrossShard,
-			to.number(), c.Entry(shard).Residue)
+			r.number(), c.Entry(shard).Residue)
 	}
 	return nil
 }
@@ -255,6 +256,6 @@ func (c *cluster) checkUnlocked(ctx context.Context, m *shardmap.Model) error {
 
 // isLocked reports whether a context is that of a transaction, which may hold the only connection.
 func (c *cluster) isLocked(ctx context.Context) bool {
-	to, ok := c.current.routeIn(ctx)
-	return ok && to.locked
+	r, ok := c.current.routeIn(ctx)
+	return ok && r.locked
 }

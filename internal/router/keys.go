@@ -101,8 +101,8 @@ func keyField(m *shardmap.Model, name string) *schema.Field {
 
 // isEmpty reports that a field of a row is zero, if that can be seen at once: ValueOf allocates for each.
 func isEmpty(f *schema.Field, row reflect.Value) bool {
-	at := f.StructField.Index
-	return len(at) == 1 && at[0] >= 0 && row.Field(at[0]).IsZero()
+	index := f.StructField.Index
+	return len(index) == 1 && index[0] >= 0 && row.Field(index[0]).IsZero()
 }
 
 // checkType refuses rows of another model of the router. A handle that is bound to Order uses the
@@ -208,20 +208,20 @@ func valuesOf(value any) []any {
 // eachOfColumn splits a comparison of several columns into those of each.
 func eachOfColumn(column any, values []any, yield func(comparison) bool) bool {
 	c := comparison{values: values}
-	switch of := column.(type) {
+	switch some := column.(type) {
 	case string:
-		c.name = of
+		c.name = some
 	case clause.Column:
-		c.table, c.name = of.Table, of.Name
+		c.table, c.name = some.Table, some.Name
 	case []clause.Column:
-		for i := range of {
+		for i := range some {
 			var own []any
 			for _, tuple := range values {
 				if t, ok := tuple.([]any); ok && i < len(t) {
 					own = append(own, t[i])
 				}
 			}
-			if !eachOfColumn(of[i], own, yield) {
+			if !eachOfColumn(some[i], own, yield) {
 				return false
 			}
 		}
@@ -245,8 +245,8 @@ func (t keyRules) checkID(s *schema.Schema, field *schema.Field, value any, shar
 	if !ok || id <= 0 {
 		return nil
 	}
-	at := t.ShardOf(id)
-	if at == shard {
+	home := t.ShardOf(id)
+	if home == shard {
 		return nil
 	}
 	what := s.Name
@@ -254,5 +254,5 @@ func (t keyRules) checkID(s *schema.Schema, field *schema.Field, value any, shar
 		what += "." + field.Name
 	}
 	return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
-		errs.ErrCrossShard, what, id, t.Entry(at).Residue, t.Entry(shard).Residue)
+		errs.ErrCrossShard, what, id, t.Entry(home).Residue, t.Entry(shard).Residue)
 }

@@ -58,9 +58,9 @@ func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []stri
 // unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
 // find them. Each gets another name first, so that no row comes in between the look into it and its end.
 func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) error {
-	of := g.cluster.current
-	changed, err := of.await(ctx, g.cluster)
-	if err != nil || !changed || slices.Contains(of.cluster.Load().Entries(), e) {
+	current := g.cluster.current
+	changed, err := current.await(ctx, g.cluster)
+	if err != nil || !changed || slices.Contains(current.cluster.Load().Entries(), e) {
 		return err
 	}
 	db := g.cluster.Databases[e.Database]
@@ -175,8 +175,8 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, of := range g.cluster.TablesOf(m, e) {
-			lacking, err := g.missingChecks(ctx, e, of)
+		for _, table := range g.cluster.TablesOf(m, e) {
+			lacking, err := g.missingChecks(ctx, e, table)
 			if err != nil {
 				return nil, err
 			}
@@ -408,8 +408,8 @@ const endRows = 1000
 // Another tool may have filled tables of these names by another rule, and a search would not find most of
 // their rows. To read the whole of a table may take long, so only both ends are looked at.
 func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
-	for shard, at := range g.cluster.Place {
-		if at != database {
+	for shard, home := range g.cluster.Place {
+		if home != database {
 			continue
 		}
 		for _, m := range g.cluster.Sharded {

@@ -62,13 +62,13 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 	apart := len(wanted) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
 	q, err := r.newQuery(ctx, m, partsOf(r.Topology, wanted), apart,
 		func(tx *gorm.DB, part *unionPart) *gorm.DB {
-			var of any = openIDs{}
+			var wanted any = openIDs{}
 			if part == nil {
 				tx = namedColumns(tx, m)
 			} else {
-				of = part.asked[0].ids
+				wanted = part.asked[0].ids
 			}
-			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, of}})
+			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, wanted}})
 		})
 	if err != nil {
 		return err
@@ -79,8 +79,8 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 		return err
 	}
 	rows := make(map[int64]reflect.Value, len(ids))
-	for _, of := range found {
-		rows[of.id] = of.row
+	for _, one := range found {
+		rows[one.id] = one.row
 	}
 	return arrange(into, m, ids, rows)
 }
@@ -123,9 +123,9 @@ func (q *shardQuery) askWhole() bool {
 	part := &q.parts[0]
 	most := 1
 	ids := make(map[int][]int64, len(part.asked))
-	for _, of := range part.asked {
-		ids[of.shard] = of.ids
-		for most < len(of.ids) {
+	for _, one := range part.asked {
+		ids[one.shard] = one.ids
+		for most < len(one.ids) {
 			most *= 2
 		}
 	}
@@ -134,8 +134,8 @@ func (q *shardQuery) askWhole() bool {
 		return false
 	}
 	whole := unionPart{database: part.database}
-	for shard, at := range q.Place {
-		if at == part.database {
+	for shard, database := range q.Place {
+		if database == part.database {
 			some := append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
 			whole.asked = append(whole.asked, asked{shard, some})
 		}
@@ -407,16 +407,17 @@ type unionPart struct {
 func partsOf(t *shardmap.Topology, all []asked) []unionPart {
 	var parts []unionPart
 	latest, ids := map[int]int{}, map[int]int{} // by database, the last part and its IDs
-	for _, of := range all {
-		at := t.Place[of.shard]
-		last, begun := latest[at]
-		if !begun || len(parts[last].asked) == maxTablesPerStatement || ids[at]+len(of.ids) > maxIDsPerStatement {
+	for _, one := range all {
+		database := t.Place[one.shard]
+		last, begun := latest[database]
+		if !begun || len(parts[last].asked) == maxTablesPerStatement ||
+			ids[database]+len(one.ids) > maxIDsPerStatement {
 			last = len(parts)
-			latest[at], ids[at] = last, 0
-			parts = append(parts, unionPart{database: at})
+			latest[database], ids[database] = last, 0
+			parts = append(parts, unionPart{database: database})
 		}
-		parts[last].asked = append(parts[last].asked, of)
-		ids[at] += len(of.ids)
+		parts[last].asked = append(parts[last].asked, one)
+		ids[database] += len(one.ids)
 	}
 	return parts
 }
@@ -472,8 +473,8 @@ func (r *Router) newQuery(
 	if q.apart {
 		q.parts = nil
 		for _, part := range parts {
-			for _, of := range part.asked {
-				q.parts = append(q.parts, unionPart{part.database, []asked{of}})
+			for _, one := range part.asked {
+				q.parts = append(q.parts, unionPart{part.database, []asked{one}})
 			}
 		}
 	}
@@ -510,8 +511,8 @@ func (q *shardQuery) rows(slice reflect.Type) (all []foundRow, err error) {
 func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 	numbers := make([][]int, len(q.parts))
 	for i, part := range q.parts {
-		for _, of := range part.asked {
-			numbers[i] = append(numbers[i], q.Entry(of.shard).Residue)
+		for _, one := range part.asked {
+			numbers[i] = append(numbers[i], q.Entry(one.shard).Residue)
 		}
 	}
 	return shardmap.Scatter(q.ctx, numbers, func(i int) error {
@@ -556,11 +557,11 @@ func (q *shardQuery) union(s *gorm.Statement, part *unionPart) error {
 			s.SQL.WriteString(" UNION ALL ")
 		}
 		s.SQL.WriteString(open)
-		of, err := q.schemas.onShard(asked.shard)
+		own, err := q.schemas.onShard(asked.shard)
 		if err != nil {
 			return err
 		}
-		t.render(s, of.quoted, asked.ids)
+		t.render(s, own.quoted, asked.ids)
 		s.SQL.WriteString(closed)
 	}
 	if apart {
@@ -600,9 +601,9 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 		_ = tx.AddError(err)
 	}
 	if where, ok := tx.Statement.Clauses["WHERE"].Expression.(clause.Where); ok && len(where.Exprs) > 0 {
-		of := tx.Statement.Clauses["WHERE"]
-		of.Expression = clause.Where{Exprs: []clause.Expression{clause.And(where.Exprs...)}}
-		tx.Statement.Clauses["WHERE"] = of
+		built := tx.Statement.Clauses["WHERE"]
+		built.Expression = clause.Where{Exprs: []clause.Expression{clause.And(where.Exprs...)}}
+		tx.Statement.Clauses["WHERE"] = built
 	}
 	return tx
 }
@@ -610,11 +611,11 @@ func (r *Router) scoped(tx *gorm.DB) *gorm.DB {
 // checkScopes refuses what means something else on each shard than on all of them together.
 func checkScopes(stmt *gorm.Statement) error {
 	what := ""
-	for _, of := range [][2]string{
+	for _, one := range [][2]string{
 		{"GROUP BY", "Group or Having"}, {"ORDER BY", "Order"}, {"LIMIT", "Limit or Offset"},
 	} {
-		if _, found := stmt.Clauses[of[0]]; found {
-			what = of[1]
+		if _, found := stmt.Clauses[one[0]]; found {
+			what = one[1]
 		}
 	}
 	from, _ := stmt.Clauses["FROM"].Expression.(clause.From)
@@ -652,13 +653,13 @@ type openIDs struct{}
 // addTemplate lets GORM build the SELECT for one shard without running it, and leaves open what is different
 // on others.
 func (q *shardQuery) addTemplate(database, shard int) error {
-	of, err := q.schemas.onShard(shard)
+	own, err := q.schemas.onShard(shard)
 	if err != nil {
 		return err
 	}
-	to, db := q.to(shard), q.Databases[database]
-	to.open = true
-	tx := q.handle(q.ctx, db, to, q.m.Value)
+	r, db := q.routeTo(shard), q.Databases[database]
+	r.open = true
+	tx := q.handle(q.ctx, db, r, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
 	tx = q.complete(q.scoped(tx.Model(q.m.Value)), nil).Find(q.m.Slice())
@@ -667,7 +668,7 @@ func (q *shardQuery) addTemplate(database, shard int) error {
 		return tx.Error
 	}
 	t := &template{db: db, sql: stmt.SQL.String(), vars: stmt.Vars}
-	for base, name := range of.quoted {
+	for base, name := range own.quoted {
 		t.sql = strings.ReplaceAll(t.sql, name, string(openTable)+base+string(openTable))
 	}
 	_, t.locks = stmt.Clauses["FOR"]
@@ -690,16 +691,16 @@ func (openPlaceholders) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) {
 func (t *template) render(s *gorm.Statement, tables map[string]string, ids []int64) {
 	args := t.vars
 	for rest := t.sql; ; {
-		at := strings.IndexAny(rest, string([]rune{openTable, openArgument}))
-		if at < 0 {
+		next := strings.IndexAny(rest, string([]rune{openTable, openArgument}))
+		if next < 0 {
 			s.SQL.WriteString(rest)
 			return
 		}
-		s.SQL.WriteString(rest[:at])
-		if rest[at] == openTable {
-			base, _, _ := strings.Cut(rest[at+1:], string(openTable))
+		s.SQL.WriteString(rest[:next])
+		if rest[next] == openTable {
+			base, _, _ := strings.Cut(rest[next+1:], string(openTable))
 			s.SQL.WriteString(tables[base])
-			rest = rest[at+len(base)+2:]
+			rest = rest[next+len(base)+2:]
 			continue
 		}
 		values := args[:1]
@@ -716,7 +717,7 @@ func (t *template) render(s *gorm.Statement, tables map[string]string, ids []int
 			s.Vars = append(s.Vars, value)
 			t.db.BindVarTo(s, s, value)
 		}
-		args, rest = args[1:], rest[at+1:]
+		args, rest = args[1:], rest[next+1:]
 	}
 }
 
@@ -880,11 +881,11 @@ func (r *Router) extreme(
 	found := reflect.Value{}
 	err := r.figures(ctx, m, applying(function, field), func(rows *sql.Rows) error {
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
-		to := value.Interface()
-		if at, ok := to.(**time.Time); ok {
-			to = &storedTime{at}
+		scanned := value.Interface()
+		if when, ok := scanned.(**time.Time); ok {
+			scanned = &storedTime{when}
 		}
-		if err := rows.Scan(to); err != nil || value.Elem().IsNil() {
+		if err := rows.Scan(scanned); err != nil || value.Elem().IsNil() {
 			return err
 		}
 		one := value.Elem().Elem()
@@ -908,7 +909,7 @@ func (r *Router) extreme(
 
 // storedTime scans a time. SQLite has no type for times: it returns the text of an expression as it was
 // stored.
-type storedTime struct{ to **time.Time }
+type storedTime struct{ value **time.Time }
 
 // Scan is that of sql.Scanner.
 func (s *storedTime) Scan(value any) error {
@@ -917,7 +918,7 @@ func (s *storedTime) Scan(value any) error {
 	case nil:
 		return nil
 	case time.Time:
-		*s.to = &value
+		*s.value = &value
 		return nil
 	case string:
 		text = value
@@ -931,8 +932,8 @@ func (s *storedTime) Scan(value any) error {
 		"2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05",
 		time.DateOnly,
 	} {
-		if at, err := time.Parse(form, text); err == nil {
-			*s.to = &at
+		if parsed, err := time.Parse(form, text); err == nil {
+			*s.value = &parsed
 			return nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // relations has what the guard needs to know of the relations of a router's models.
 type relations struct {
-	of *shardmap.Topology
+	topology *shardmap.Topology
 	// columns has, for each model, the columns by which only crossing relations look for its rows.
 	columns map[reflect.Type]map[string]*schema.Relationship
 }
@@ -43,10 +43,10 @@ func relationsOf(t *shardmap.Topology) relations {
 // note adds the columns by which a crossing relation looks for the rows of a model, or removes those of
 // another one.
 func (r relations) note(m *shardmap.Model, relation *schema.Relationship, crossing bool) {
-	of := r.columns[m.Base.ModelType]
-	if of == nil {
-		of = map[string]*schema.Relationship{}
-		r.columns[m.Base.ModelType] = of
+	known := r.columns[m.Base.ModelType]
+	if known == nil {
+		known = map[string]*schema.Relationship{}
+		r.columns[m.Base.ModelType] = known
 	}
 	for _, ref := range relation.References {
 		column := ref.PrimaryKey
@@ -57,17 +57,17 @@ func (r relations) note(m *shardmap.Model, relation *schema.Relationship, crossi
 		case ref.PrimaryValue != "" || column.DBName == m.Key.DBName:
 			// It is the type of a polymorphic parent, or its values are checked.
 		case crossing:
-			of[column.DBName] = relation
+			known[column.DBName] = relation
 		default:
-			delete(of, column.DBName)
+			delete(known, column.DBName)
 		}
 	}
 }
 
 // allRelations lists the relations of a model, those of embedded structs included.
 func allRelations(s *schema.Schema) []*schema.Relationship {
-	of := &s.Relationships
-	return slices.DeleteFunc(slices.Concat(of.BelongsTo, of.HasOne, of.HasMany, of.Many2Many),
+	all := &s.Relationships
+	return slices.DeleteFunc(slices.Concat(all.BelongsTo, all.HasOne, all.HasMany, all.Many2Many),
 		func(r *schema.Relationship) bool { return r.Field == nil || r.FieldSchema == nil })
 }
 
@@ -84,14 +84,14 @@ func (r relations) checkFollowed(stmt *gorm.Statement) error {
 	for name := range stmt.Preloads {
 		if name == clause.Associations || strings.HasPrefix(name, clause.Associations+".") {
 			for _, relation := range allRelations(stmt.Schema) {
-				if relation.Schema == stmt.Schema && r.of.Crosses(relation) {
+				if relation.Schema == stmt.Schema && r.topology.Crosses(relation) {
 					return crossingError("preload", pathOf(relation), relation)
 				}
 			}
 			continue
 		}
 		// Statements of their own preload the rest of the path.
-		if relation := preloaded(stmt.Schema, name); relation != nil && r.of.Crosses(relation) {
+		if relation := preloaded(stmt.Schema, name); relation != nil && r.topology.Crosses(relation) {
 			return crossingError("preload", name, relation)
 		}
 	}
@@ -102,7 +102,7 @@ func (r relations) checkFollowed(stmt *gorm.Statement) error {
 			if relation == nil {
 				break // It is SQL of the application, not the name of a relation.
 			}
-			if r.of.Crosses(relation) {
+			if r.topology.Crosses(relation) {
 				return crossingError("join", join.Name, relation)
 			}
 			s = relation.FieldSchema
@@ -144,7 +144,7 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	var found *schema.Relationship
 	eachComparison(where.Exprs, func(c comparison) bool {
-		if !c.text && c.table == r.of.ByType[stmt.Schema.ModelType].Base.Table {
+		if !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
 			found = columns[c.name]
 		}
 		return found == nil
@@ -157,7 +157,7 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 
 // isTableOfShards reports whether a name without a shard number is that of a model or a join table.
 func (r relations) isTableOfShards(name string) bool {
-	for _, m := range r.of.Models {
+	for _, m := range r.topology.Models {
 		if m.Base.Table == name {
 			return true
 		}
@@ -177,7 +177,7 @@ func (r relations) checkDeleted(stmt *gorm.Statement) error {
 	}
 	chosen, _ := stmt.SelectAndOmitColumns(true, false)
 	for _, relation := range allRelations(stmt.Schema) {
-		if chosen[relation.Name] && relation.Type != schema.BelongsTo && r.of.Crosses(relation) {
+		if chosen[relation.Name] && relation.Type != schema.BelongsTo && r.topology.Crosses(relation) {
 			return crossingError("delete", pathOf(relation), relation)
 		}
 	}
@@ -188,7 +188,7 @@ func (r relations) checkDeleted(stmt *gorm.Statement) error {
 // UPDATE, for which GORM chooses the relations differently.
 func (r relations) checkNested(stmt *gorm.Statement, creates bool) error {
 	for _, relation := range allRelations(stmt.Schema) {
-		if !r.of.Crosses(relation) || !holdsRows(stmt, relation, stmt.ReflectValue) {
+		if !r.topology.Crosses(relation) || !holdsRows(stmt, relation, stmt.ReflectValue) {
 			continue
 		}
 		chosen, restricted := stmt.SelectAndOmitColumns(creates, !creates)

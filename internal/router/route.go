@@ -67,7 +67,7 @@ func (g *shardGuard) Name() string { return guardName }
 func (g *shardGuard) Initialize(db *gorm.DB) error {
 	callbacks := db.Callback()
 	route := func(what verb) func(*gorm.DB) { return func(db *gorm.DB) { g.route(db, what) } }
-	for _, of := range []struct {
+	for _, one := range []struct {
 		name    string
 		what    verb
 		get     func(name string) func(*gorm.DB)
@@ -80,8 +80,8 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 		{"gorm:update", updates, callbacks.Update().Get, callbacks.Update().Replace},
 		{"gorm:delete", deletes, callbacks.Delete().Get, callbacks.Delete().Replace},
 	} {
-		if run := of.get(of.name); run != nil {
-			if err := of.replace(of.name, g.repeating(run, of.what)); err != nil {
+		if run := one.get(one.name); run != nil {
+			if err := one.replace(one.name, g.repeating(run, one.what)); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ func (g *shardGuard) add(c, instead *cluster) error {
 	if old := g.types.Load(); old != nil {
 		maps.Copy(types, *old)
 	}
-	maps.DeleteFunc(types, func(_ reflect.Type, of *cluster) bool { return of == instead })
+	maps.DeleteFunc(types, func(_ reflect.Type, other *cluster) bool { return other == instead })
 	for _, m := range c.Models {
 		t := m.Base.ModelType
 		if other := types[t]; other != nil && other != c {
@@ -169,26 +169,26 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 // route gives a statement the schema and the table of its shard.
 func (g *shardGuard) route(db *gorm.DB, what verb) {
 	stmt := db.Statement
-	at := g.locate(db)
+	found := g.locate(db)
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
 	}
-	if at.of != nil && what != reads {
+	if found.cluster != nil && what != reads {
 		beginWrite(stmt)
 	}
 	c := g.byModel(stmt)
 	if c == nil && len(stmt.Preloads) == 0 && len(stmt.Joins) == 0 {
 		return
 	}
-	if c != nil && c != at.of { // The handle is that of another router, or the map has changed since.
-		at = located{of: c}
-		at.to, at.routed, at.err = c.routeOf(stmt)
+	if c != nil && c != found.cluster { // The handle is that of another router, or the map has changed since.
+		found = located{cluster: c}
+		found.route, found.routed, found.err = c.routeOf(stmt)
 	}
 	var err error
 	if c == nil {
 		err = g.checkUnsharded(stmt)
 	} else {
-		err = g.apply(at, stmt, what)
+		err = g.apply(found, stmt, what)
 	}
 	if err != nil {
 		_ = db.AddError(err)
@@ -201,8 +201,8 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 }
 
 // apply finds the table of a statement, or the reason to refuse it.
-func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
-	c, to, routed := at.of, at.to, at.routed
+func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error {
+	c, r, routed := found.cluster, found.route, found.routed
 	m := c.ByType[stmt.Schema.ModelType]
 	if what == deletes {
 		if err := c.relations.checkDeleted(stmt); err != nil {
@@ -210,16 +210,16 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 		}
 	}
 	switch {
-	case at.err != nil:
-		return at.err
+	case found.err != nil:
+		return found.err
 	case m != nil && m.Broadcast:
-		if what != reads && !to.all {
+		if what != reads && !r.all {
 			return fmt.Errorf("%w: %s has its rows in every database of the router: use Router.Create or "+
 				"Router.Each", errs.ErrNotRouted, m.Base.Name)
 		}
 		return c.relations.checkFollowed(stmt)
-	case to.together && what == creates && m != nil:
-		on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+	case r.together && what == creates && m != nil:
+		on, err := c.schemas.on(r.shard, stmt.Schema.ModelType)
 		if err == nil {
 			on.name(stmt, what) // The plugin looks at the database of this table.
 		}
@@ -229,16 +229,16 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 			return c.notRouted(stmt)
 		}
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
-	case !routed || to.all:
+	case !routed || r.all:
 		return c.notRouted(stmt)
-	case c.Databases[c.Place[to.shard]].Plugins[guardName] != gorm.Plugin(g):
-		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, to)
+	case c.Databases[c.Place[r.shard]].Plugins[guardName] != gorm.Plugin(g):
+		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, r)
 	}
-	if carried, ok := c.carried(stmt); ok && carried.of != to.of {
+	if carried, ok := c.carried(stmt); ok && carried.topology != r.topology {
 		// What hooks and relations do belongs to this statement, and has its map.
-		stmt.Context = &routeContext{stmt.Context, c.current, to}
+		stmt.Context = &routeContext{stmt.Context, c.current, r}
 	}
-	on, err := c.schemas.on(to.shard, stmt.Schema.ModelType)
+	on, err := c.schemas.on(r.shard, stmt.Schema.ModelType)
 	if err != nil {
 		return err
 	}
@@ -246,17 +246,17 @@ func (g *shardGuard) apply(at located, stmt *gorm.Statement, what verb) error {
 	if err := c.relations.checkFollowed(stmt); err != nil {
 		return err
 	}
-	if !to.open {
+	if !r.open {
 		err = c.relations.checkAssociation(stmt)
 	}
 	if err != nil {
 		return err
 	}
 	on.name(stmt, what).in(stmt)
-	if to.open {
+	if r.open {
 		return nil
 	}
-	return keyRules{c.Topology}.checkKeys(stmt, to.shard, what != reads)
+	return keyRules{c.Topology}.checkKeys(stmt, r.shard, what != reads)
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
@@ -293,37 +293,37 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 
 // located is where a statement goes, by the cluster that its handle belongs to.
 type located struct {
-	of     *cluster // nil for a statement that is none of a router's
-	to     route
-	routed bool
-	err    error
+	cluster *cluster // nil for a statement that is none of a router's
+	route   route
+	routed  bool
+	err     error
 }
 
 // locate finds out where a statement goes, and looks at the database of a shard before its first use. A route
 // of an older map is refused where it cannot be followed.
-func (g *shardGuard) locate(db *gorm.DB) (at located) {
+func (g *shardGuard) locate(db *gorm.DB) (found located) {
 	stmt := db.Statement
 	if write := writeOf(stmt); write != nil && write.stmt != stmt {
 		write.others.Store(true)
 	}
-	if at.of = g.clusterOf(stmt); db.Error != nil || at.of == nil {
-		return at
+	if found.cluster = g.clusterOf(stmt); db.Error != nil || found.cluster == nil {
+		return found
 	}
-	if at.to, at.routed, at.err = at.of.routeOf(stmt); stmt.DryRun {
-		return at
+	if found.route, found.routed, found.err = found.cluster.routeOf(stmt); stmt.DryRun {
+		return found
 	}
-	err := at.err
-	if err == nil && at.routed && !at.to.all { // Reads of all shards look themselves.
-		err = at.of.LookOnce(stmt.Context, at.of.Place[at.to.shard], inTransaction(stmt))
+	err := found.err
+	if err == nil && found.routed && !found.route.all { // Reads of all shards look themselves.
+		err = found.cluster.LookOnce(stmt.Context, found.cluster.Place[found.route.shard], inTransaction(stmt))
 	}
 	_ = db.AddError(err)
-	return at
+	return found
 }
 
 // clusterOf returns the cluster that a statement belongs to, or nil.
 func (g *shardGuard) clusterOf(stmt *gorm.Statement) *cluster {
 	if handle, ok := stmt.Plugins[handleName].(handleRoute); ok {
-		return handle.of.cluster.Load()
+		return handle.current.cluster.Load()
 	}
 	return g.byModel(stmt)
 }
@@ -376,7 +376,7 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
 		if c := g.clusterOf(stmt); c != nil && what == creates {
-			if to, _ := c.current.routeIn(stmt.Context); to.together {
+			if r, _ := c.current.routeIn(stmt.Context); r.together {
 				createTogether(c, db)
 				return
 			}
@@ -413,11 +413,11 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	if c == nil {
 		return nil
 	}
-	to, routed := c.carried(stmt)
-	if of, inContext := c.current.routeIn(stmt.Context); inContext && !routed {
-		to, routed = of, true
+	r, routed := c.carried(stmt)
+	if given, inContext := c.current.routeIn(stmt.Context); inContext && !routed {
+		r, routed = given, true
 	}
-	if !routed || to.all {
+	if !routed || r.all {
 		return nil // Reads of all shards are repeated by the method.
 	}
 	_, own := db.InstanceGet("gorm:started_transaction")
@@ -503,21 +503,21 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error
 	stmt := db.Statement
 	for awaited := false; ; awaited = true {
 		c := g.clusterOf(stmt)
-		to, _, err := c.routeOf(stmt)
+		r, _, err := c.routeOf(stmt)
 		if err != nil {
 			return false, err
 		}
 		var on *shardSchema
 		suffix := ""
 		if stmt.Schema != nil && !a.given {
-			if on, err = c.schemas.on(to.shard, stmt.Schema.ModelType); err != nil {
+			if on, err = c.schemas.on(r.shard, stmt.Schema.ModelType); err != nil {
 				return false, err
 			}
 			suffix = strings.TrimPrefix(stmt.Schema.Table, on.base) // empty if the application named the table
 		}
 		if suffix != "" && (awaited || on.schema.Table != stmt.Schema.Table) {
 			changed = on.schema.Table != stmt.Schema.Table
-			return changed, g.reroute(db, c, on, to, a, suffix)
+			return changed, g.reroute(db, c, on, r, a, suffix)
 		}
 		if awaited {
 			return false, nil
@@ -534,7 +534,7 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error
 
 // reroute routes a statement that has been built for another table of the model, whose name ends in suffix.
 func (g *shardGuard) reroute(
-	db *gorm.DB, c *cluster, on *shardSchema, to route, a attempt, suffix string,
+	db *gorm.DB, c *cluster, on *shardSchema, r route, a attempt, suffix string,
 ) error {
 	stmt := db.Statement
 	stmt.SQL.Reset()
@@ -552,9 +552,9 @@ func (g *shardGuard) reroute(
 		stmt.Clauses["FROM"] = a.from
 	}
 	back := renames{tables: map[string]string{}}
-	for base := range on.of.names {
+	for base := range on.shard.names {
 		back.tables[base+suffix] = base
 	}
 	back.in(stmt)
-	return g.apply(located{of: c, to: to, routed: true}, stmt, a.what)
+	return g.apply(located{cluster: c, route: r, routed: true}, stmt, a.what)
 }

@@ -49,9 +49,9 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 			return nil, err
 		}
 	}
-	of := &current{}
-	c := newCluster(t, of)
-	of.cluster.Store(c)
+	valid := &current{}
+	c := newCluster(t, valid)
+	valid.cluster.Store(c)
 	return c, c.install(nil)
 }
 
@@ -164,21 +164,21 @@ func (r *Router) Handle(ctx context.Context, model any, id int64) (*gorm.DB, err
 	if err != nil {
 		return nil, err
 	}
-	to := r.to(shard)
-	to.id = id
-	return r.handle(ctx, r.Databases[r.Place[shard]], to, m.Subject(ctx, model)), nil
+	one := r.routeTo(shard)
+	one.id = id
+	return r.handle(ctx, r.Databases[r.Place[shard]], one, m.Subject(ctx, model)), nil
 }
 
 // ShardOfStatement looks at the route of the statement.
 func (r *Router) ShardOfStatement(tx *gorm.DB) (shard int, routed bool) {
-	to, routed, err := r.routeOf(tx.Statement)
+	one, routed, err := r.routeOf(tx.Statement)
 	switch {
 	case err != nil || !routed:
 		return 0, false
-	case to.all:
+	case one.all:
 		return -1, true
 	}
-	return to.number(), true
+	return one.number(), true
 }
 
 // Explain decomposes the ID, looks up the place of its shard, and says both in a sentence.
@@ -224,8 +224,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	// Each database changes one table at a time: several would wait for each other, or fail.
 	databases := shardmap.Singles(len(r.Databases))
 	_ = shardmap.Scatter(context.WithoutCancel(ctx), databases, func(database int) error {
-		for shard, at := range r.Place {
-			if at == database {
+		for shard, home := range r.Place {
+			if home == database {
 				failures[shard] = g.migrate(ctx, shard)
 			}
 		}
@@ -254,8 +254,8 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	}
 	var drifts []string
 	first := map[string]shape{} // by model and kind of database
-	for shard, of := range shapes {
-		for _, s := range of {
+	for shard, own := range shapes {
+		for _, s := range own {
 			database := r.Place[shard]
 			key := r.Databases[database].Name() + " " + s.model.Base.Name
 			other, seen := first[key]
@@ -340,8 +340,8 @@ func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *gorm.DB)
 	if err != nil {
 		return err
 	}
-	to := route{shard: shard, of: r.Topology, id: id, locked: true}
-	return r.handle(ctx, r.Databases[r.Place[shard]], to, nil).Transaction(fn)
+	one := route{shard: shard, topology: r.Topology, id: id, locked: true}
+	return r.handle(ctx, r.Databases[r.Place[shard]], one, nil).Transaction(fn)
 }
 
 // Bind returns a handle of a transaction that is bound to a model.

@@ -41,7 +41,7 @@ type shardSchemas struct {
 // condition that an application writes as text, such as orders.state = ?, is right on every shard.
 type shardSchema struct {
 	schema *schema.Schema
-	of     *shardSchemas
+	shard  *shardSchemas
 	base   string // the name of the table in the model
 	// alias is base without a schema of PostgreSQL, and the rest is the table under this name. A join
 	// table has none of them.
@@ -53,59 +53,59 @@ type shardSchema struct {
 
 // onShard returns the schemas of a shard.
 func (s *schemas) onShard(shard int) (*shardSchemas, error) {
-	of := &s.shard[shard]
-	of.once.Do(func() { of.err = s.parse(shard, of) })
-	return of, of.err
+	own := &s.shard[shard]
+	own.once.Do(func() { own.err = s.parse(shard, own) })
+	return own, own.err
 }
 
 // on returns the schema of a model or a join table on a shard.
 func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
-	of, err := s.onShard(shard)
+	own, err := s.onShard(shard)
 	if err != nil {
 		return nil, err
 	}
-	if found := of.byType[t]; found != nil {
+	if found := own.byType[t]; found != nil {
 		return found, nil
 	}
 	return nil, fmt.Errorf("%w: %v", errs.ErrNotSharded, t)
 }
 
-func (s *schemas) parse(shard int, of *shardSchemas) error {
+func (s *schemas) parse(shard int, own *shardSchemas) error {
 	db := s.Databases[s.Place[shard]]
-	of.byType, of.names, of.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
-	of.quoted = map[string]string{}
+	own.byType, own.names, own.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
+	own.quoted = map[string]string{}
 	for _, m := range s.Sharded {
-		parsed, err := schema.Parse(m.Value, &of.cache, db.NamingStrategy)
+		parsed, err := schema.Parse(m.Value, &own.cache, db.NamingStrategy)
 		if err != nil {
 			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.Base.Name, shard, err)
 		}
 		if _, err := s.Engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
 			return err
 		}
-		of.byType[m.Base.ModelType] = &shardSchema{schema: parsed, of: of, base: m.Base.Table}
+		own.byType[m.Base.ModelType] = &shardSchema{schema: parsed, shard: own, base: m.Base.Table}
 	}
 	for _, m := range s.Sharded {
-		on := of.byType[m.Base.ModelType]
+		on := own.byType[m.Base.ModelType]
 		parsed := on.schema
 		parsed.Table = s.Entry(shard).TableOn(on.base)
-		of.names[on.base] = parsed.Table
+		own.names[on.base] = parsed.Table
 		_, on.alias = dialect.Split(on.base)
 		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
 		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
 		on.from = clause.From{Tables: []clause.Table{on.table}}
-		of.texts[on.expr.SQL] = true
+		own.texts[on.expr.SQL] = true
 		for _, relation := range parsed.Relationships.Many2Many {
 			join := relation.JoinTable
-			if of.byType[join.ModelType] == nil {
+			if own.byType[join.ModelType] == nil {
 				base := join.Table
 				join.Table = s.Entry(shard).TableOn(base)
-				of.names[base] = join.Table
-				of.byType[join.ModelType] = &shardSchema{schema: join, of: of, base: base}
+				own.names[base] = join.Table
+				own.byType[join.ModelType] = &shardSchema{schema: join, shard: own, base: base}
 			}
 		}
 	}
-	for base, name := range of.names {
-		of.quoted[base] = db.Statement.Quote(name)
+	for base, name := range own.names {
+		own.quoted[base] = db.Statement.Quote(name)
 	}
 	return nil
 }
@@ -113,8 +113,8 @@ func (s *schemas) parse(shard int, of *shardSchemas) error {
 // planShard describes the shard to the plans that fill rows.
 func (s *schemas) planShard(shard int) *fill.Shard {
 	class := s.Entry(shard).Class
-	return fill.NewShard(class.Residue, class.Modulus, func(of *schema.Schema, key any) error {
-		return keyRules{s.Topology}.checkID(of, of.PrioritizedPrimaryField, key, shard)
+	return fill.NewShard(class.Residue, class.Modulus, func(parsed *schema.Schema, key any) error {
+		return keyRules{s.Topology}.checkID(parsed, parsed.PrioritizedPrimaryField, key, shard)
 	})
 }
 
@@ -134,23 +134,23 @@ const usualText = 256
 // name makes a statement use the table of the shard, under the name that the table has in the model if it
 // can. An INSERT cannot. It returns what the statement renames besides.
 func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
-	aliased := renames{on.of.names, on}
+	aliased := renames{on.shard.names, on}
 	stmt.TableExpr, stmt.Table = nil, on.schema.Table
 	switch {
 	case on.alias == "" || what == creates:
 	case what == reads:
-		of := stmt.Clauses["FROM"]
-		from, _ := of.Expression.(clause.From)
-		if len(from.Tables) > 0 && !on.of.texts[from.Tables[0].Name] {
+		built := stmt.Clauses["FROM"]
+		from, _ := built.Expression.(clause.From)
+		if len(from.Tables) > 0 && !on.shard.texts[from.Tables[0].Name] {
 			break // The application names the tables.
 		}
 		stmt.SQL.Grow(usualText) // GORM's own guess has no room for the alias.
-		of.Name, of.Expression = "FROM", on.from
+		built.Name, built.Expression = "FROM", on.from
 		if len(from.Joins) > 0 {
 			from.Tables = []clause.Table{on.table}
-			of.Expression = from
+			built.Expression = from
 		}
-		stmt.Clauses["FROM"], stmt.Table = of, on.alias
+		stmt.Clauses["FROM"], stmt.Table = built, on.alias
 		return aliased
 	case what == updates || deletesByAlias(stmt, on.alias):
 		stmt.TableExpr, stmt.Table = on.expr, on.alias
@@ -159,7 +159,7 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
 	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
 		stmt.TableExpr, stmt.Table = named(stmt.Quote(space)+"."+stmt.Quote(table)), table
 	}
-	return renames{on.of.names, nil}
+	return renames{on.shard.names, nil}
 }
 
 // named is the name that the guard gives to the table of a statement. The mark, which means nothing in a text
@@ -178,8 +178,8 @@ func deletesByAlias(stmt *gorm.Statement, alias string) bool {
 		}
 	}
 	quoted := stmt.Quote(alias)
-	of := stmt.Clauses["DELETE"]
-	if own, ok := of.Expression.(clause.Delete); ok && own.Modifier != "" && own.Modifier != quoted {
+	built := stmt.Clauses["DELETE"]
+	if own, ok := built.Expression.(clause.Delete); ok && own.Modifier != "" && own.Modifier != quoted {
 		return false
 	}
 	stmt.AddClause(clause.Delete{Modifier: quoted})
@@ -206,14 +206,14 @@ func (n renames) columnsOf(table string) (name string, changed bool) {
 // in renames the tables in the conditions and joins that GORM holds as values. It copies what it changes,
 // because statements share clauses.
 func (n renames) in(stmt *gorm.Statement) {
-	if of, ok := stmt.Clauses["WHERE"]; ok {
-		if where, renamed := n.expression(of.Expression); renamed {
-			of.Expression = where
-			stmt.Clauses["WHERE"] = of
+	if built, ok := stmt.Clauses["WHERE"]; ok {
+		if where, renamed := n.expression(built.Expression); renamed {
+			built.Expression = where
+			stmt.Clauses["WHERE"] = built
 		}
 	}
-	if of, ok := stmt.Clauses["FROM"]; ok {
-		if from, isFrom := of.Expression.(clause.From); isFrom && len(from.Joins) > 0 {
+	if built, ok := stmt.Clauses["FROM"]; ok {
+		if from, isFrom := built.Expression.(clause.From); isFrom && len(from.Joins) > 0 {
 			joins := make([]clause.Join, len(from.Joins))
 			for i, join := range from.Joins {
 				if name, mine := n.tables[join.Table.Name]; mine {
@@ -223,8 +223,8 @@ func (n renames) in(stmt *gorm.Statement) {
 				joins[i] = join
 			}
 			from.Joins = joins
-			of.Expression = from
-			stmt.Clauses["FROM"] = of
+			built.Expression = from
+			stmt.Clauses["FROM"] = built
 		}
 	}
 }
