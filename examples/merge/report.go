@@ -52,10 +52,10 @@ func (s *story) printServers(w io.Writer) {
 		fmt.Fprintf(w, "%12s", p.Name)
 	}
 	fmt.Fprintln(w)
-	line := func(name string, of func(realm) int64) {
+	line := func(name string, value func(realm) int64) {
 		fmt.Fprintf(w, "  %-16s", name)
 		for _, r := range s.realms {
-			fmt.Fprintf(w, "%12s", count(of(r)))
+			fmt.Fprintf(w, "%12s", count(value(r)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -185,10 +185,10 @@ func (s *story) printRest(w io.Writer) {
 	for i, l := range s.logins {
 		moved = append(moved, fmt.Sprintf("%s by %s", s.plan.Servers[i].Name, count(l.by)))
 	}
-	for _, to := range s.run.Servers {
-		if to.Number != to.MergedInto {
-			merged = append(merged, fmt.Sprintf("%d is now %d", to.Number, to.MergedInto))
-			gone = append(gone, strconv.FormatInt(to.Number, 10))
+	for _, server := range s.run.Servers {
+		if server.Number != server.MergedInto {
+			merged = append(merged, fmt.Sprintf("%d is now %d", server.Number, server.MergedInto))
+			gone = append(gone, strconv.FormatInt(server.Number, 10))
 		}
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(w, "  - "+format+"\n", args...) }

@@ -27,10 +27,10 @@ func (r *reader) read(ctx context.Context) {
 	begun := sync.OnceFunc(func() { close(r.begun) })
 	defer begun()
 	for i := 0; ; i++ {
-		at := r.router.Shards()
+		known := r.router.Shards()
 		err := r.readOne(ctx, r.router, r.customers[i%len(r.customers)])
 		switch {
-		case err == nil && at == shards:
+		case err == nil && known == shards:
 			r.before.Add(1)
 		case err == nil:
 			r.after.Add(1)
@@ -43,7 +43,7 @@ func (r *reader) read(ctx context.Context) {
 		begun()
 		select {
 		case <-r.done:
-			if at == 2*shards { // it has read by the new map, too
+			if known == 2*shards { // it has read by the new map, too
 				return
 			}
 		case <-time.After(time.Millisecond):

@@ -105,13 +105,13 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *shop) view(o Order) view {
-	at, err := o.ID.Time(s.plugin.Layout())
+	made, err := o.ID.Time(s.plugin.Layout())
 	if err != nil {
-		at = time.Time{} // the ID is of another layout
+		made = time.Time{} // the ID is of another layout
 	}
 	return view{
 		ID: o.ID, Short: o.ID.Base62(), Sealed: s.codec.Seal(kind, o.ID.Int64()),
-		Customer: o.Customer, Total: o.Total, At: at,
+		Customer: o.Customer, Total: o.Total, At: made,
 	}
 }
 

@@ -95,11 +95,11 @@ func (s *shop) fill(ctx context.Context) error {
 	}
 	orders := make([]Order, oldOrders+yesterdayOrders, oldOrders+yesterdayOrders+todayOrders)
 	for i := range orders {
-		at := midnight(now).AddDate(0, 0, -2).Add(-time.Duration(i) * time.Hour)
+		made := midnight(now).AddDate(0, 0, -2).Add(-time.Duration(i) * time.Hour)
 		if i >= oldOrders { // the first of them is of the very first moment of yesterday
-			at = midnight(now).AddDate(0, 0, -1).Add(time.Duration(i-oldOrders) * time.Minute)
+			made = midnight(now).AddDate(0, 0, -1).Add(time.Duration(i-oldOrders) * time.Minute)
 		}
-		id, err := past.At(at)
+		id, err := past.At(made)
 		if err != nil {
 			return err
 		}

@@ -305,9 +305,9 @@ var ErrReplaced = errs.Kind("snowflakeplugin: another table", errs.ErrAuthority)
 
 // Identity notes the identity that a table has, unless it is noted already, and returns it with the place of
 // the table. It returns an error wrapping errs.ErrAuthority if another identity is noted.
-func (d Database) Identity(ctx context.Context, of Subject, table, id string) (lease.Identity, error) {
+func (d Database) Identity(ctx context.Context, kind Subject, table, id string) (lease.Identity, error) {
 	d, bare := d.Beside(table)
-	subject := string(of) + bare
+	subject := string(kind) + bare
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	place := d.whereabouts(ctx, table)
@@ -317,7 +317,7 @@ func (d Database) Identity(ctx context.Context, of Subject, table, id string) (l
 	home := rows[subject]
 	switch {
 	case err != nil || home.ID == id:
-	case of == Counters:
+	case kind == Counters:
 		err = fmt.Errorf("%w: the table %s has the identity %s, and the table %s beside it notes that it has "+
 			"%s: one of the two was replaced", ErrReplaced, table, id, d.table, home.ID)
 	default:
@@ -334,9 +334,9 @@ func (d Database) Identity(ctx context.Context, of Subject, table, id string) (l
 
 // Noted returns the identity that is noted for a table, which is named without its schema. It is empty if
 // there is no note, or none that the login may read.
-func (d Database) Noted(ctx context.Context, of Subject, table string) (string, error) {
+func (d Database) Noted(ctx context.Context, kind Subject, table string) (string, error) {
 	rows, err := d.readable(ctx)
-	return rows[string(of)+table].ID, err
+	return rows[string(kind)+table].ID, err
 }
 
 // ErrReadOnly means that nothing can be written to the database, so that a row is missing. Every error that

@@ -47,7 +47,7 @@ type processor struct {
 
 // step is a callback and its place.
 type step struct {
-	of           processor
+	processor           processor
 	name, before string
 	run          func(*gorm.DB)
 }
@@ -130,14 +130,14 @@ func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB
 // statement's callbacks at all and reports no error, so such a callback must not stay.
 func add(steps ...step) error {
 	for i, step := range steps {
-		err := step.of.register(step.name, step.before, step.run)
+		err := step.processor.register(step.name, step.before, step.run)
 		if err == nil {
 			continue
 		}
 		for _, done := range steps[:i+1] {
 			// Each removal reports the callback that is out of order as long as that is still there. The last
 			// removal restores the order.
-			_ = done.of.remove(done.name)
+			_ = done.processor.remove(done.name)
 		}
 		return fmt.Errorf("%w: %s before %s: %w: a callback of the application that names %s must be "+
 			"registered after db.Use of the plugin", errs.ErrCallbacks, step.name, step.before, err, step.name)

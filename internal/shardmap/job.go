@@ -93,8 +93,8 @@ func (t *Topology) divide(e Entry, databases []int) (Change, error) {
 		if err := t.checkDatabase(database); err != nil {
 			return Change{}, err
 		}
-		of := Class{e.Residue + i*e.Modulus, e.Modulus * len(databases)}
-		parts = append(parts, Entry{of, e.Generation + 1, database, false})
+		class := Class{e.Residue + i*e.Modulus, e.Modulus * len(databases)}
+		parts = append(parts, Entry{class, e.Generation + 1, database, false})
 	}
 	return newChange(t, []Entry{e.open()}, parts), nil
 }
