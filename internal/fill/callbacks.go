@@ -47,7 +47,7 @@ type processor struct {
 
 // step is a callback and its place.
 type step struct {
-	processor           processor
+	processor    processor
 	name, before string
 	run          func(*gorm.DB)
 }
