@@ -106,10 +106,10 @@ func (c *Census) list(t *sqldb.Table) {
 		return
 	}
 	for _, col := range t.Columns {
-		at := Column{t.Name, col.Name}
-		if usable(col) && c.spans[at] == nil {
-			c.spans[at] = make([]span, len(c.servers))
-			c.columns = append(c.columns, at)
+		place := Column{t.Name, col.Name}
+		if usable(col) && c.spans[place] == nil {
+			c.spans[place] = make([]span, len(c.servers))
+			c.columns = append(c.columns, place)
 		}
 	}
 }
@@ -149,9 +149,9 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 			return err
 		}
 		for i, col := range part {
-			at := Column{t.Name, col.Name}
-			c.spans[at][server] = spanOf(rows[0][1+4*i:])
-			c.spans[at][server].atMost = !identifies(t, col.Name)
+			place := Column{t.Name, col.Name}
+			c.spans[place][server] = spanOf(rows[0][1+4*i:])
+			c.spans[place][server].atMost = !identifies(t, col.Name)
 		}
 	}
 	return nil
@@ -279,8 +279,8 @@ func sumOf(ctx context.Context, d *sqldb.DB, t *sqldb.Table, limit string) (sum 
 // are keys of the longer one, which says nothing.
 func (c *Census) counts(key Column) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		of := columnOf(d, key)
-		return of != nil && of.Counts()
+		own := columnOf(d, key)
+		return own != nil && own.Counts()
 	})
 }
 

@@ -95,11 +95,11 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 }
 
 // add notes a number that stands at a part.
-func (p *packer) add(at part, server int, n, most int64) {
-	e := p.parts[at]
+func (p *packer) add(where part, server int, n, most int64) {
+	e := p.parts[where]
 	if e == nil {
 		e = &evidence{values: make([]map[int64]bool, len(p.c.servers)), most: make([]int64, len(p.c.servers))}
-		p.parts[at] = e
+		p.parts[where] = e
 	}
 	if e.values[server] == nil {
 		e.values[server] = map[int64]bool{}
@@ -132,12 +132,12 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
-			at := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
+			where := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
 			v := int64(n >> bits[0] & (1<<(bits[1]-bits[0]+1) - 1))
 			if n>>48 > 0 && bits[1] < 48 {
-				at.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)
+				where.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)
 			}
-			p.add(at, server, v, 0)
+			p.add(where, server, v, 0)
 		}
 	}
 	return nil
@@ -165,8 +165,8 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 		numbers[n] = a + b*half
 		most = max(most, numbers[n])
 	}
-	at := part{column: low, with: high, as: "bits 0-15", member: low}
-	p.addAll(at, server, numbers, 0)
+	where := part{column: low, with: high, as: "bits 0-15", member: low}
+	p.addAll(where, server, numbers, 0)
 	for i, name := range bare {
 		kinds := map[string][]int64{}
 		for n, row := range rows {
@@ -175,15 +175,15 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 			}
 		}
 		for kind, some := range kinds {
-			at.when = name + " = " + kind
-			p.addAll(at, server, some, most)
+			where.when = name + " = " + kind
+			p.addAll(where, server, some, most)
 		}
 	}
 	return nil
 }
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
-func (p *packer) addAll(at part, server int, numbers []int64, most int64) {
+func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
 	if len(numbers) < minValues || !slices.ContainsFunc(p.c.keys, func(key Column) bool {
 		s, within := p.c.spans[key][server], 0
 		for _, n := range numbers {
@@ -196,7 +196,7 @@ func (p *packer) addAll(at part, server int, numbers []int64, most int64) {
 		return
 	}
 	for _, n := range numbers {
-		p.add(at, server, n, most)
+		p.add(where, server, n, most)
 	}
 }
 
@@ -254,19 +254,19 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			if err != nil {
 				continue
 			}
-			at := part{column: col.Name, as: wholeText, member: col.Name}
+			where := part{column: col.Name, as: wholeText, member: col.Name}
 			switch words := letters.FindAllString(row[0][:run[0]], -1); {
 			case len(words) > 0 || len(kind) > 1:
-				at.as = fmt.Sprintf("number %d of %s", i+1, kind)
+				where.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
-					at.member = words[len(words)-1]
+					where.member = words[len(words)-1]
 				}
 			case array:
-				at.as = "list array"
+				where.as = "list array"
 			case kind != "":
-				at.as = "list " + kind
+				where.as = "list " + kind
 			}
-			p.add(at, server, n, 0)
+			p.add(where, server, n, 0)
 		}
 	}
 	return nil
@@ -294,15 +294,15 @@ func (p *packer) document(server int, column, path, member string, document any)
 // returns where these texts stand.
 func (p *packer) joinLists() map[part]bool {
 	joined := map[part]bool{}
-	for at, list := range p.parts {
-		one := part{column: at.column, as: wholeText, member: at.column}
-		if !strings.HasPrefix(at.as, "list ") || p.parts[one] == nil {
+	for where, list := range p.parts {
+		one := part{column: where.column, as: wholeText, member: where.column}
+		if !strings.HasPrefix(where.as, "list ") || p.parts[one] == nil {
 			continue
 		}
 		joined[one] = true
 		for server, values := range p.parts[one].values {
 			for n := range values {
-				p.add(at, server, n, list.most[server])
+				p.add(where, server, n, list.most[server])
 			}
 		}
 	}
@@ -315,42 +315,43 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	joined := p.joinLists()
 	type choice struct{ column, path, with, parent string }
 	// As for whole columns, what players make comes before what is installed with the game.
-	installed := func(of choice) bool { return p.c.installed[of.parent] && !p.c.installed[table] }
+	installed := func(some choice) bool { return p.c.installed[some.parent] && !p.c.installed[table] }
 	best := map[choice]match{}
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
-	of := map[choice]part{}
-	for _, at := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
+	places := map[choice]part{}
+	for _, where := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	}) {
-		if !slices.ContainsFunc(p.parts[at].values, func(v map[int64]bool) bool { return len(v) >= fewValues }) {
+		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
+		if !slices.ContainsFunc(p.parts[where].values, enough) {
 			continue
 		}
 		for _, key := range p.c.keys {
 			if len(p.c.above[key]) > 0 {
 				continue // whoever refers to it refers to the table that it is taken from
 			}
-			m, err := p.compare(ctx, Column{table, at.member}, at, key)
+			m, err := p.compare(ctx, Column{table, where.member}, where, key)
 			if err != nil {
 				return nil, err
 			}
 			values, hits := m.counts()
-			if at.as == wholeText && hits > 0 && 2*hits >= values {
-				near = append(near, Finding{Column: Column{table, at.column}, As: at.as,
+			if where.as == wholeText && hits > 0 && 2*hits >= values {
+				near = append(near, Finding{Column: Column{table, where.column}, As: where.as,
 					Hits: map[Column]string{key: "a sample"}})
 			}
-			c := choice{at.column, "", at.with, key.Table}
-			if strings.HasPrefix(at.as, "path ") {
-				c.path = at.as
+			c := choice{where.column, "", where.with, key.Table}
+			if strings.HasPrefix(where.as, "path ") {
+				c.path = where.as
 			}
-			if other, ok := best[c]; m.packed() && !joined[at] && (!ok || m.packedScore() > other.packedScore()) {
-				best[c], of[c] = m, at
+			if other, ok := best[c]; m.packed() && !joined[where] && (!ok || m.packedScore() > other.packedScore()) {
+				best[c], places[c] = m, where
 			}
 		}
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(best), func(a, b choice) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	}) {
-		at, m := of[c], best[c]
+		where, m := places[c], best[c]
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
 			switch {
 			case o == c || o.column != c.column || o.path != c.path:
@@ -362,12 +363,13 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 		}) {
 			continue
 		}
-		how := cmp.Or(at.as, "whole texts")
-		if at.when != "" {
-			how += " in rows with " + at.when
+		how := cmp.Or(where.as, "whole texts")
+		if where.when != "" {
+			how += " in rows with " + where.when
 		}
-		found = append(found, Finding{Column: Column{table, at.column}, Verdict: Possible, Parent: m.key,
-			As: at.as, With: at.with, When: at.when, Evidence: how + ", by a sample: " + m.evidence(false, nil)})
+		found = append(found, Finding{Column: Column{table, where.column}, Verdict: Possible, Parent: m.key,
+			As: where.as, With: where.with, When: where.when,
+			Evidence: how + ", by a sample: " + m.evidence(false, nil)})
 	}
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
 		return slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
@@ -375,10 +377,10 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 }
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
-func (p *packer) compare(ctx context.Context, called Column, at part, key Column) (match, error) {
-	e := p.parts[at]
+func (p *packer) compare(ctx context.Context, called Column, where part, key Column) (match, error) {
+	e := p.parts[where]
 	least := 9 // of ten values that have to be keys
-	if at.as == wholeText {
+	if where.as == wholeText {
 		least = 5
 	}
 	for i := range p.c.servers { // the range first, since that costs nothing
@@ -394,8 +396,8 @@ func (p *packer) compare(ctx context.Context, called Column, at part, key Column
 	}
 	named, ends := p.c.named(called, key)
 	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
-	if strings.HasPrefix(at.as, "number ") && letters.MatchString(at.as[len("number "):]) && named < 2 &&
-		strings.Contains(at.as, "#") {
+	if strings.HasPrefix(where.as, "number ") && letters.MatchString(where.as[len("number "):]) && named < 2 &&
+		strings.Contains(where.as, "#") {
 		return match{}, nil // digits in words are mostly names
 	}
 	for i, d := range p.c.servers {
