@@ -568,7 +568,7 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 				if col.Verdict != census.Reference.String() || key.As != "" {
 					is, report = "may be", c.report.warn
 				}
-				r := inPlan(j.name, OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}, key)
+				r := c.inPlan(j.name, OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}, key)
 				report(Problem{Code: CodeUndeclared, Table: j.name, Column: target.Name,
 					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan does not say so (%s)",
 						is, key.Table, cmp.Or(col.Hits[key.Table+"."+key.Column], "in some rows")),
@@ -617,7 +617,7 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
 			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so "+
 				"(%s)", key.Table, o.Evidence),
-			Remedy: declareIt(inPlan(table, o, key), table+"."+o.Column)})
+			Remedy: declareIt(c.inPlan(table, o, key), table+"."+o.Column)})
 	})
 }
 
@@ -628,7 +628,7 @@ func declareIt(reference, column string) string {
 }
 
 // inPlan says in words how a plan declares that a column refers to keys.
-func inPlan(table string, o OpenColumn, key LockedKey) string {
+func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	if o.As == asNames {
 		ref, means := "", "and texts that are names of any row on their server follow; with ref: only those of "+
 			"the row that this column leads to"
@@ -640,10 +640,14 @@ func inPlan(table string, o OpenColumn, key LockedKey) string {
 	}
 	e := o.holder(table)
 	r, err := e.reference()
+	parent := c.ws.plan.Tables[key.Table]
 	switch {
 	case err != nil:
 		return "no reference, since none leads to a number within such a text: give the column a value by " +
 			"set:, or let the keys of " + key.Table + " stay as they are"
+	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
+		return "nothing, since a new name does not get into documents: change them after the merge, for which " +
+			"merge_renames has the old names and the new ones, and list the column as below"
 	case e.plain():
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), key.Table, key.Column)
 	}
@@ -671,6 +675,6 @@ func (c *schemaCheck) openColumns(name string) {
 			message += " (" + evidence + ")"
 		}
 		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column, Message: message,
-			Remedy: declareIt(inPlan(name, o, key), name+"."+o.Column) + "; then remove it from undecided:"})
+			Remedy: declareIt(c.inPlan(name, o, key), name+"."+o.Column) + "; then remove it from undecided:"})
 	}
 }

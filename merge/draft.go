@@ -3,6 +3,7 @@ package merge
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -807,7 +808,7 @@ func (d *drafter) reading(server int, table, column string) (text, where string)
 	return text, " FROM " + newSelection(d.ws, server).table(table) + " AS s WHERE " + text
 }
 
-// shared reports whether two servers have an equal name.
+// shared reports whether two servers have an equal name. A document is none.
 func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
 	seen := make(sieve, sieveBits/64)
 	for i, s := range d.ws.servers {
@@ -817,7 +818,8 @@ func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool
 		name, where := d.reading(i, t.Name, n.column.Name)
 		err := s.db.EachSteady(ctx, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) error {
 			text := sqldb.Text(values[0])
-			if !seen.knew(text) {
+			document := strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text))
+			if document || !seen.knew(text) {
 				return nil
 			}
 			had, err := d.had(ctx, t, n, i, text)
@@ -886,16 +888,27 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
-				if c.Family != sqldb.FamilyText || planned.Rename != nil && planned.Rename.Column == c.Name ||
+				text := c.Family == sqldb.FamilyText
+				if !text && c.Family != sqldb.FamilyJSON || planned.Rename != nil && planned.Rename.Column == c.Name ||
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
+				o := OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column}
+				var path string
+				var err error
+				if path, o.Evidence, err = d.inDocuments(ctx, table, c.Name, parent, r.Column); o.Evidence != "" {
+					o.As = "path " + path
+					found(table, o)
+					continue
+				}
 				beside, least := d.beside(t, c.Name, parent)
-				evidence, err := d.repeats(ctx, table, c.Name, parent, r.Column, least)
+				if err == nil && text {
+					o.Evidence, err = d.repeats(ctx, table, c.Name, parent, r.Column, least)
+				}
 				if err != nil {
 					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
-				if evidence == "" {
+				if o.Evidence == "" {
 					continue
 				}
 				for i := range d.ws.servers {
@@ -908,8 +921,8 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 						beside = ""
 					}
 				}
-				found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column, As: asNames,
-					With: beside, Evidence: evidence})
+				o.As, o.With = asNames, beside
+				found(table, o)
 			}
 		}
 	}
@@ -938,46 +951,112 @@ func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, le
 	return "", manyNames
 }
 
+// sampled is how many texts of a column are compared with names.
+const sampled = 500
+
 // repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
 // One of them has to have so many at least.
 func (d *drafter) repeats(ctx context.Context, table, column, parent, named string,
 	least int) (string, error) {
-	const sampled = 500
-	var parts []string
-	enough := false
+	all := make([][]string, len(d.ws.servers))
 	for i, s := range d.ws.servers {
-		own, names := s.db.Tables[table], s.db.Tables[parent]
-		if own == nil || names == nil || own.Column(column) == nil || names.Column(named) == nil {
+		if own := s.db.Tables[table]; own == nil || own.Column(column) == nil {
 			continue
 		}
-		k := s.db.Kind
 		text, where := d.reading(i, table, column)
-		name, among := d.reading(i, parent, named)
-		if k == sqldb.MySQL { // where names may have another character set than the texts
-			converted := "CONVERT(" + name + " USING utf8mb4)"
-			name, among = converted, strings.TrimSuffix(among, name)+converted
-		}
 		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT ", text, where, " <> '' LIMIT ",
 			strconv.Itoa(sampled)))
-		if err == nil && len(rows) == 0 {
-			continue
-		}
 		if err != nil {
 			return "", err
 		}
-		enough = enough || len(rows) >= least
+		for _, row := range rows {
+			all[i] = append(all[i], row[0])
+		}
+	}
+	return d.areNames(ctx, all, parent, named, least)
+}
+
+// areNames returns evidence as repeats does, for texts of each server.
+func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named string,
+	least int) (string, error) {
+	var parts []string
+	enough := false
+	for i, s := range d.ws.servers {
+		names := s.db.Tables[parent]
+		if len(texts[i]) == 0 || names == nil || names.Column(named) == nil {
+			continue
+		}
+		name, among := d.reading(i, parent, named)
+		if s.db.Kind == sqldb.MySQL { // where names may have another character set than the texts
+			converted := "CONVERT(" + name + " USING utf8mb4)"
+			name, among = converted, strings.TrimSuffix(among, name)+converted
+		}
+		enough = enough || len(texts[i]) >= least
 		q := s.db.SQL("SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
-		for n, row := range rows {
-			q.Add([]string{"", ", "}[min(n, 1)]).Bind(row[0])
+		for n, text := range texts[i] {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
 		}
 		hits, err := s.db.Number(ctx, q.Add(")"))
-		if err != nil || hits*10 < int64(len(rows))*9 {
+		if err != nil || hits*10 < int64(len(texts[i]))*9 {
 			return "", err
 		}
-		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(rows)))
+		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
 	}
 	if !enough {
 		return "", nil
 	}
 	return strings.Join(parts, "; "), nil
+}
+
+// inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.
+func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named string) (
+	path, evidence string, err error) {
+	found := map[string][][]string{}
+	for i, s := range d.ws.servers {
+		if own := s.db.Tables[table]; own == nil || own.Column(column) == nil {
+			continue
+		}
+		text, where := d.reading(i, table, column)
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", text, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil {
+			return "", "", err
+		}
+		for _, row := range rows {
+			var document any
+			if json.Unmarshal([]byte(row[0]), &document) != nil {
+				continue
+			}
+			eachText(document, "$", func(path, text string) {
+				if found[path] == nil {
+					found[path] = make([][]string, len(d.ws.servers))
+				}
+				if all := found[path][i]; text != "" && len(all) < sampled && !slices.Contains(all, text) {
+					found[path][i] = append(all, text)
+				}
+			})
+		}
+	}
+	for path, texts := range sorted(found) {
+		evidence, err := d.areNames(ctx, texts, parent, named, manyNames)
+		if err != nil || evidence != "" {
+			return path, evidence, err
+		}
+	}
+	return "", "", nil
+}
+
+// eachText calls fn with each text of a document and the path to it.
+func eachText(document any, path string, fn func(path, text string)) {
+	switch v := document.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			eachText(inner, path+"."+name, fn)
+		}
+	case []any:
+		for _, inner := range v {
+			eachText(inner, path+"[*]", fn)
+		}
+	case string:
+		fn(path, v)
+	}
 }

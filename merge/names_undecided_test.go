@@ -52,6 +52,51 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 	})
 }
 
+// A letter has its sender in a document. Once he has another name, the old one is that of somebody else.
+func TestNamesInDocumentsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, extra VARCHAR(200))",
+			"CREATE TABLE looks (id BIGINT NOT NULL PRIMARY KEY, extra VARCHAR(200))"}
+		server := func(number int, own string) (all []string) {
+			for n := range 60 {
+				name := fmt.Sprintf("%s%d", []string{"Hero", own}[n%2], n)
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s')", id(number, n+1), name),
+					fmt.Sprintf(`INSERT INTO letters VALUES (%s, '{"gold": %d, "people": [{"from": "%s"}]}')`, id(number, n+1), n, name),
+					fmt.Sprintf(`INSERT INTO looks VALUES (%s, '{"hat": "Hat%d", "from": "%s"}')`, id(number, n+1), n%50, own))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server(1, "A"), server(2, "B"))
+		draft := draftOf(t, plan)
+		if p := draft.Tables["heroes"]; p.Policy != merge.Rename {
+			t.Fatalf("the heroes: %+v", p)
+		}
+		if open := draft.Tables["looks"].Undecided; len(open) > 0 {
+			t.Errorf("the looks: %+v", open)
+		}
+		open := draft.Tables["letters"].Undecided
+		if len(open) != 1 || open[0].Candidate != "heroes.name" || open[0].As != "path $.people[*].from" {
+			t.Fatalf("the letters: %+v", open)
+		}
+		_, found := problems(t, opened(t, draft))
+		if got := fmt.Sprint(found[merge.CodeUndecided]); !strings.Contains(got, "merge_renames") {
+			t.Errorf("nobody hears what to do: %s", got)
+		}
+		draft.Tables["letters"].Undecided = nil
+		report, _ := problems(t, opened(t, draft))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "letters") {
+			t.Errorf("check does not warn: %s", got)
+		}
+		draft.Plain = append(draft.Plain, "letters.extra")
+		report, found = problems(t, opened(t, draft))
+		if got := fmt.Sprint(report.Warnings, found); strings.Contains(got, "letters") {
+			t.Errorf("it was decided: %s", got)
+		}
+	})
+}
+
 // A house has one owner, so its name is unique there, too. It would keep its name or not by the rows of the owners,
 // whatever the house does, and an owner would get the house of another one. So it is where each has one coat by the
 // text that is the key of a player.
