@@ -1026,11 +1026,12 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 			if json.Unmarshal([]byte(row[0]), &document) != nil {
 				continue
 			}
-			eachText(document, "$", func(path, text string) {
+			census.EachValue(document, "$", column, func(path, _ string, value any) {
 				if found[path] == nil {
 					found[path] = make([][]string, len(d.ws.servers))
 				}
-				if all := found[path][i]; text != "" && len(all) < sampled && !slices.Contains(all, text) {
+				all := found[path][i]
+				if text, ok := value.(string); ok && text != "" && len(all) < sampled && !slices.Contains(all, text) {
 					found[path][i] = append(all, text)
 				}
 			})
@@ -1043,20 +1044,4 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 		}
 	}
 	return "", "", nil
-}
-
-// eachText calls fn with each text of a document and the path to it.
-func eachText(document any, path string, fn func(path, text string)) {
-	switch v := document.(type) {
-	case map[string]any:
-		for name, inner := range v {
-			eachText(inner, path+"."+name, fn)
-		}
-	case []any:
-		for _, inner := range v {
-			eachText(inner, path+"[*]", fn)
-		}
-	case string:
-		fn(path, v)
-	}
 }

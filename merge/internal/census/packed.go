@@ -229,7 +229,11 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		text := strings.TrimSpace(row[0])
 		if text != "" && (col.Family == sqldb.FamilyJSON || strings.ContainsAny(text[:1], "{[")) &&
 			reads.Decode(&document) == nil {
-			p.document(server, col.Name, "$", col.Name, document)
+			EachValue(document, "$", col.Name, func(path, member string, value any) {
+				if n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64); err == nil { // also texts that are numbers
+					p.add(part{column: col.Name, as: "path " + path, member: member}, server, n, 0)
+				}
+			})
 			continue
 		}
 		array := strings.HasSuffix(col.Declared, "[]")
@@ -272,21 +276,19 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	return nil
 }
 
-// document looks at the numbers of a document, and at texts that are numbers.
-func (p *packer) document(server int, column, path, member string, document any) {
+// EachValue calls fn with each value in a document, with the path to it and the name of its member.
+func EachValue(document any, path, member string, fn func(path, member string, value any)) {
 	switch v := document.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			p.document(server, column, path+"."+name, name, inner)
+			EachValue(inner, path+"."+name, name, fn)
 		}
 	case []any:
 		for _, inner := range v {
-			p.document(server, column, path+"[*]", member, inner)
+			EachValue(inner, path+"[*]", member, fn)
 		}
 	default:
-		if n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64); err == nil && v != nil {
-			p.add(part{column: column, as: "path " + path, member: member}, server, n, 0)
-		}
+		fn(path, member, v)
 	}
 }
 
