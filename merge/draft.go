@@ -976,11 +976,16 @@ func (d *drafter) repeats(ctx context.Context, table, column, parent, named stri
 	return d.areNames(ctx, all, parent, named, least)
 }
 
-// areNames returns evidence as repeats does, for texts of each server.
+// areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
+// among others are enough, as where only rows of one kind have them.
 func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named string,
 	least int) (string, error) {
 	var parts []string
-	enough := false
+	enough, tenths := false, int64(9)
+	keys := slices.Equal(d.ws.target.Tables[parent].Primary, []string{named})
+	if keys {
+		tenths = 1
+	}
 	for i, s := range d.ws.servers {
 		names := s.db.Tables[parent]
 		if len(texts[i]) == 0 || names == nil || names.Column(named) == nil {
@@ -991,15 +996,16 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named 
 			converted := "CONVERT(" + name + " USING utf8mb4)"
 			name, among = converted, strings.TrimSuffix(among, name)+converted
 		}
-		enough = enough || len(texts[i]) >= least
 		q := s.db.SQL("SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
 		for n, text := range texts[i] {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
 		}
 		hits, err := s.db.Number(ctx, q.Add(")"))
-		if err != nil || hits*10 < int64(len(texts[i]))*9 {
+		all := int64(len(texts[i]))
+		if err != nil || hits*10 < all*tenths {
 			return "", err
 		}
+		enough = enough || hits >= int64(least) || !keys && all >= int64(least)
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
 	}
 	if !enough {

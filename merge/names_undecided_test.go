@@ -140,8 +140,16 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) PRIMARY KEY, tag VARCHAR(20))",
-			"CREATE TABLE cars (id BIGINT PRIMARY KEY, owner VARCHAR(20), tag VARCHAR(20))"}
+			"CREATE TABLE cars (id BIGINT PRIMARY KEY, owner VARCHAR(20), tag VARCHAR(20))",
+			"CREATE TABLE logs (id BIGINT PRIMARY KEY, kind VARCHAR(20), what VARCHAR(20), place VARCHAR(20))"}
 		server := func(number int) (all []string) {
+			for n := range 120 { // Each fourth row is about a player, the others about reports.
+				what, kind := fmt.Sprint(1000+n), "report"
+				if n%4 == 0 {
+					what, kind = fmt.Sprintf("QB%d%d", n/4, number*min(n, 1)), "player"
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO logs VALUES (%s, '%s', '%s', 'Street %d')", id(number, 1000+n), kind, what, n))
+			}
 			for n := range 30 {
 				citizen := fmt.Sprintf("QB%d%d", n, number*min(n, 1))
 				all = append(all, fmt.Sprintf("INSERT INTO players VALUES ('%s', '%d')", citizen, number),
@@ -149,7 +157,7 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 			}
 			return all
 		}
-		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Copy}, "players": {Policy: merge.Copy}}
+		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Copy}, "players": {Policy: merge.Copy}, "logs": {Policy: merge.Copy}}
 		_, into, plan := small(t, target, schema, tables, server(1), server(2))
 		drafted := *plan
 		drafted.Tables = nil
@@ -164,6 +172,12 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 		refused(t, into, plan, merge.CodePrimaryKey, "choose rename")
 		tables["players"] = &merge.TablePlan{Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "citizen",
 			Copies: []merge.NameCopy{{Table: "cars", Column: "owner"}}}}
+		report, _ := problems(t, open(t, plan))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "logs: what") || strings.Contains(got, "logs: place") {
+			t.Errorf("check warns of %s", got)
+		}
+		copies := &tables["players"].Rename.Copies
+		*copies = append(*copies, merge.NameCopy{Table: "logs", Column: "what"})
 		run(t, open(t, plan))
 		if n := into.number(t, "SELECT COUNT(*) FROM cars JOIN players ON citizen = owner AND players.tag = cars.tag"); n != 60 {
 			t.Errorf("%d of 60 cars have their owner", n)
