@@ -888,45 +888,50 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
-				text := c.Family == sqldb.FamilyText
-				if !text && c.Family != sqldb.FamilyJSON || planned.Rename != nil && planned.Rename.Column == c.Name ||
+				if c.Family != sqldb.FamilyText && c.Family != sqldb.FamilyJSON ||
+					planned.Rename != nil && planned.Rename.Column == c.Name ||
 					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
-				o := OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column}
-				var path string
-				var err error
-				if path, o.Evidence, err = d.inDocuments(ctx, table, c.Name, parent, r.Column); o.Evidence != "" {
-					o.As = "path " + path
-					found(table, o)
-					continue
-				}
-				beside, least := d.beside(t, c.Name, parent)
-				if err == nil && text {
-					o.Evidence, err = d.repeats(ctx, table, c.Name, parent, r.Column, least)
-				}
+				o, err := d.repeatedIn(ctx, t, c, place{parent, r.Column})
 				if err != nil {
 					return fmt.Errorf("copies of names cannot be looked for: %w", err)
 				}
-				if o.Evidence == "" {
-					continue
+				if o.Evidence != "" {
+					found(table, o)
 				}
-				for i := range d.ws.servers {
-					others, _, _, err := namesOfOthers(ctx, d.ws, i, place{table, c.Name}, beside,
-						place{parent, r.Column})
-					if err != nil {
-						return fmt.Errorf("copies of names cannot be looked for: %w", err)
-					}
-					if others {
-						beside = ""
-					}
-				}
-				o.As, o.With = asNames, beside
-				found(table, o)
 			}
 		}
 	}
 	return nil
+}
+
+// repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it holds
+// none.
+func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
+	name place) (o OpenColumn, err error) {
+	o = OpenColumn{Column: c.Name, Candidate: name.table + "." + name.column}
+	path, evidence, err := d.inDocuments(ctx, t.Name, c.Name, name.table, name.column)
+	if err != nil || evidence != "" || c.Family == sqldb.FamilyJSON {
+		o.As, o.Evidence = "path "+path, evidence
+		return o, err
+	}
+	with, least := d.beside(t, c.Name, name.table)
+	o.As, o.With = asNames, with
+	o.Evidence, err = d.repeats(ctx, t.Name, c.Name, name.table, name.column, least)
+	if err != nil || o.Evidence == "" {
+		return o, err
+	}
+	for i := range d.ws.servers {
+		others, _, _, err := namesOfOthers(ctx, d.ws, i, place{t.Name, c.Name}, o.With, name)
+		if err != nil {
+			return o, err
+		}
+		if others {
+			o.With = ""
+		}
+	}
+	return o, nil
 }
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:
