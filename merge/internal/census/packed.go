@@ -41,6 +41,7 @@ const (
 	packedSample = 4000 // how many rows of a column are looked at
 	packedChars  = 4000 // how many characters of a text
 	packedKinds  = 8    // how many kinds of numbers or texts a column may have
+	packedRuns   = 3    // how many numbers a text may have that is of any other kind
 	half         = 1 << 16
 )
 
@@ -249,7 +250,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 		}
 		kinds[kind] = true
-		word := letters.MatchString(text) && !strings.ContainsAny(text, " \t\n")
+		word := len(runs) <= packedRuns && letters.MatchString(text) && !strings.ContainsAny(text, " \t\n")
 		if !word && len(kinds) > packedKinds {
 			continue // it is free text, among which documents may stand, and words such as house_7
 		}
