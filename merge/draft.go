@@ -1028,24 +1028,21 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 			continue
 		}
 		text, where := d.reading(i, table, column)
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", text, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
+			")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		if err != nil {
 			return "", "", err
 		}
 		for _, row := range rows {
-			var document any
-			if json.Unmarshal([]byte(row[0]), &document) != nil {
-				continue
+			for _, v := range census.Values(row[0], column) {
+				if found[v.Path] == nil {
+					found[v.Path] = make([][]string, len(d.ws.servers))
+				}
+				all := found[v.Path][i]
+				if text, ok := v.Value.(string); ok && text != "" && len(all) < sampled && !slices.Contains(all, text) {
+					found[v.Path][i] = append(all, text)
+				}
 			}
-			census.EachValue(document, "$", column, func(path, _ string, value any) {
-				if found[path] == nil {
-					found[path] = make([][]string, len(d.ws.servers))
-				}
-				all := found[path][i]
-				if text, ok := value.(string); ok && text != "" && len(all) < sampled && !slices.Contains(all, text) {
-					found[path][i] = append(all, text)
-				}
-			})
 		}
 	}
 	for path, texts := range sorted(found) {

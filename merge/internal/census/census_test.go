@@ -476,7 +476,7 @@ func TestTextsOfWhichMostAreKeysAreKnownBesideAList(t *testing.T) {
 }
 
 // A text lists the heroes of a team, and that of one hero is a number. What is installed with the game has nearly
-// every small number as a key. The few documents of a column stand among texts of every kind.
+// every small number as a key. The few documents of a column stand among texts of every kind, and long ones are cut off.
 func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
@@ -484,8 +484,11 @@ func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
 			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
 				"CREATE TABLE models (id INTEGER NOT NULL PRIMARY KEY, width INTEGER)",
 				"CREATE TABLE teams (id INTEGER NOT NULL PRIMARY KEY, hero_ids VARCHAR(99))",
-				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, extra VARCHAR(99))"}
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, extra VARCHAR(99))",
+				"CREATE TABLE chests (id INTEGER NOT NULL PRIMARY KEY, extra TEXT)"}
 			for n := 1; n <= many; n++ {
+				statements = append(statements, fmt.Sprintf(`INSERT INTO chests VALUES (%d, '{"of": [%d], "note": "%s"}')`, 9000+n,
+					1+pick(seed+5*n, many), strings.Repeat("gold and silver ", 300)))
 				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(seed+n, 60)))
 				ids := fmt.Sprint(1 + pick(seed+n, many))
 				for more := range n % 4 {
@@ -507,7 +510,7 @@ func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
 		}
 		found := taken(t, target, server(1, 400), server(5000, 300))
 		expect(t, found, map[string]string{"teams.hero_ids": "perhaps heroes.id as list ,",
-			"things.extra": "perhaps heroes.id"})
+			"things.extra": "perhaps heroes.id", "chests.extra": "perhaps heroes.id"})
 	})
 }
 

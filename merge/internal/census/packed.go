@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"regexp"
@@ -37,9 +39,11 @@ type evidence struct {
 	most   []int64 // the greatest number that stands there in rows of any kind
 }
 
+// MaxChars is how many characters of a text are looked at.
+const MaxChars = 4000
+
 const (
 	packedSample = 4000 // how many rows of a column are looked at
-	packedChars  = 4000 // how many characters of a text
 	packedKinds  = 8    // how many kinds of numbers or texts a column may have
 	packedRuns   = 3    // how many numbers a text may have that is of any other kind
 	half         = 1 << 16
@@ -218,23 +222,23 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		text += "::text"
 	}
 	rows, err := d.Strings(ctx, d.SQL("SELECT SUBSTR(", text, ", 1, ",
-		strconv.Itoa(packedChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
+		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
 	if err != nil {
 		return err
 	}
 	kinds := map[string]bool{}
 	for _, row := range rows {
-		var document any
-		reads := json.NewDecoder(strings.NewReader(row[0]))
-		reads.UseNumber()
 		text := strings.TrimSpace(row[0])
-		if text != "" && (col.Family == sqldb.FamilyJSON || strings.ContainsAny(text[:1], "{[")) &&
-			reads.Decode(&document) == nil {
-			EachValue(document, "$", col.Name, func(path, member string, value any) {
-				if n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64); err == nil { // also texts that are numbers
-					p.add(part{column: col.Name, as: "path " + path, member: member}, server, n, 0)
+		var values []Value
+		if col.Family == sqldb.FamilyJSON || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+			values = Values(text, col.Name)
+		}
+		if len(values) > 0 {
+			for _, v := range values {
+				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // also texts that are numbers
+					p.add(part{column: col.Name, as: "path " + v.Path, member: v.Member}, server, n, 0)
 				}
-			})
+			}
 			continue
 		}
 		array := strings.HasSuffix(col.Declared, "[]")
@@ -277,20 +281,49 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	return nil
 }
 
-// EachValue calls fn with each value in a document, with the path to it and the name of its member.
-func EachValue(document any, path, member string, fn func(path, member string, value any)) {
-	switch v := document.(type) {
-	case map[string]any:
-		for name, inner := range v {
-			EachValue(inner, path+"."+name, name, fn)
-		}
-	case []any:
-		for _, inner := range v {
-			EachValue(inner, path+"[*]", member, fn)
-		}
-	default:
-		fn(path, member, v)
+// Value is a value in a document: the path to it, and the name of its member.
+type Value struct {
+	Path, Member string
+	Value        any // a string, json.Number, bool or nil
+}
+
+// Values returns the values in a text that is a document, or the beginning of one. Of any other text there
+// are none.
+func Values(text, member string) (all []Value) {
+	reads := json.NewDecoder(strings.NewReader(text))
+	reads.UseNumber()
+	err := walk(reads, "$", member, &all)
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return all
 	}
+	return nil
+}
+
+// walk adds the values in the next part of a document to others.
+func walk(reads *json.Decoder, path, member string, all *[]Value) error {
+	token, err := reads.Token()
+	if _, nested := token.(json.Delim); err != nil || !nested {
+		if err == nil {
+			*all = append(*all, Value{path, member, token})
+		}
+		return err
+	}
+	for reads.More() {
+		inner, name := path+"[*]", member
+		if token == json.Delim('{') {
+			key, err := reads.Token()
+			if err != nil {
+				return err
+			}
+			name = fmt.Sprint(key)
+			inner = path + "." + name
+		}
+		if err := walk(reads, inner, name, all); err != nil {
+			return err
+		}
+	}
+	_, err = reads.Token()
+	return err
 }
 
 // joinLists counts texts that are one number among the lists of their column: a list may have one member. It
