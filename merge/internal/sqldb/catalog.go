@@ -30,14 +30,6 @@ const (
 	PostgreSQL Kind = dialect.PostgreSQL
 )
 
-// maxParams returns how many values one statement may bind.
-func maxParams(k Kind) int {
-	if k == SQLite {
-		return 32_000
-	}
-	return 65_000
-}
-
 // PrimaryName is what reports call a primary key.
 const PrimaryName = "the primary key"
 
@@ -127,8 +119,11 @@ type Reference struct {
 // Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
 func (r Reference) Inside() bool { return r.Path+r.List+r.Bits != "" }
 
-// Column returns a column by its name, or nil.
+// Column returns a column by its name, or nil. So it does for a table that is not there.
 func (t *Table) Column(name string) *Column {
+	if t == nil {
+		return nil
+	}
 	for _, c := range t.Columns {
 		if c.Name == name {
 			return c

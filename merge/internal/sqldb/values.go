@@ -360,15 +360,6 @@ func KeyValues(text string, columns []*Column) ([]any, error) {
 	return values, nil
 }
 
-// KeyValue converts what [KeyText] returned for a key of one column back to its value.
-func KeyValue(text string, to *Column) (any, error) {
-	values, err := KeyValues(text, []*Column{to})
-	if err != nil {
-		return nil, err
-	}
-	return values[0], nil
-}
-
 // keyParts splits what KeyText returned.
 func keyParts(text string) ([]string, error) {
 	if !strings.HasPrefix(text, "[") {
