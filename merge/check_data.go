@@ -146,10 +146,10 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	others bool, hits, all int, err error) {
 	const sampled, few = "500", 5
 	db, id := ws.servers[server].db, identityOf(ws.target.Tables[name.table])
-	table, parent := db.Tables[text.table], db.Tables[name.table]
-	if table == nil || parent == nil || id == nil {
+	if id == nil {
 		return false, 0, 0, nil
 	}
+	table, parent := db.Tables[text.table], db.Tables[name.table]
 	by, key := table.Column(ref), parent.Column(id.Name)
 	if by == nil || key == nil || by.Family != key.Family || parent.Column(name.column) == nil ||
 		table.Column(text.column) == nil {

@@ -586,12 +586,12 @@ func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said str
 		return false, nil
 	}
 	for _, s := range c.ws.servers {
-		t, k := s.db.Tables[table], s.db.Kind
-		if t == nil || t.Column(column) == nil {
+		c, k := s.db.Tables[table].Column(column), s.db.Kind
+		if c == nil {
 			continue
 		}
 		some := k.Quote(column) + " IS NOT NULL"
-		if t.Column(column).Family == sqldb.FamilyInt {
+		if c.Family == sqldb.FamilyInt {
 			some = k.Quote(column) + " <> 0"
 		}
 		rest, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,

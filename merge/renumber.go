@@ -454,13 +454,12 @@ func (g *gapSearch) bind(t *apartTable) {
 	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
 	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
-		if table := g.ws.target.Tables[c.Table]; table == nil || table.Column(c.Name) == nil ||
-			g.ws.holdsKey(c.Table, l, t.bound) {
+		column := g.ws.target.Tables[c.Table].Column(c.Name)
+		if column == nil || g.ws.holdsKey(c.Table, l, t.bound) {
 			continue
 		}
 		t.bound = int64(sort.Search(63, func(bits int) bool { return !g.ws.holdsKey(c.Table, l, 1<<bits-1) }))
-		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+
-			g.ws.target.Tables[c.Table].Column(c.Name).Declared+")"
+		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+column.Declared+")"
 	}
 }
 
@@ -578,7 +577,7 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 	err error) {
 	whole := ranges{{1, bound}}
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
-	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
+	if slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
 	}
 	name := d.Kind.Quote(held.Name)
