@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // TestVerifyFindsWhatTheTargetMakesOfAValue merges into targets that change what they are given by a trigger.
@@ -63,5 +64,28 @@ func TestVerifyFindsWhatTheTargetMakesOfAValue(t *testing.T) {
 			before: []string{odd("b BIGINT"), sqlite("b = 1")}}),
 		"a column that one server computes":                mixedMySQL,
 		"a column that one server computes, on PostgreSQL": mixedPostgres,
+	})
+}
+
+// Servers may have a foreign key that the target does not have, to a column that it lacks.
+func TestAForeignKeyToAColumnThatTheTargetLacksIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(30) NOT NULL UNIQUE, was BIGINT NOT NULL UNIQUE)",
+			"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, guild BIGINT NOT NULL, FOREIGN KEY (guild) REFERENCES guilds (was))",
+		}
+		rows := func(server int) []string {
+			return []string{"INSERT INTO guilds VALUES (" + id(server, 1) + ", 'Rooks', 7)", "INSERT INTO roles VALUES (" + id(server, 2) + ", 7)"}
+		}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"guilds": {Policy: merge.KeepFirst, Key: []string{"name"}, Ignore: []string{"was"}}, "roles": {Policy: merge.Copy},
+		}, rows(1), rows(2))
+		into.exec(t, "DROP TABLE roles", "DROP TABLE guilds",
+			"CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(30) NOT NULL UNIQUE)",
+			"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, guild BIGINT NOT NULL)")
+		giveUp(t, plan)
+		run(t, opened(t, plan))
+		verified(t, opened(t, plan))
 	})
 }

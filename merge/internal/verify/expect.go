@@ -176,8 +176,11 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 	if parent.moved != nil {
 		e.buffer = e.buffer[:0]
 		for i, name := range r.columns {
-			f := form{class: parent.to.column(r.targets[i]).class, digits: -1}
-			e.buffer = f.append(e.buffer, values[e.at[name]])
+			c := parent.to.column(r.targets[i])
+			if c == nil {
+				return nil // the target lacks it or computes it, and no row became another one by it
+			}
+			e.buffer = form{class: c.class, digits: -1}.append(e.buffer, values[e.at[name]])
 		}
 		text, ok, err := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
 		if err != nil || !ok {
