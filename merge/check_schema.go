@@ -466,11 +466,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 		return nil // the sums use the same conditions
 	}
 	for _, s := range ws.plan.Conserve {
-		j := ws.jobs[s.Table]
-		if j == nil {
-			continue
-		}
-		for _, src := range j.present() {
+		for _, src := range ws.jobs[s.Table].present() {
 			if err := c.sum(ctx, src.owner.db, s, src.sel.rows(src)); err != nil {
 				return err
 			}

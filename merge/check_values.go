@@ -306,9 +306,6 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 		return nil
 	}
 	return r.trial.Each(ctx, r.compared, func(n int, values []any) {
-		if n < 0 || n >= len(rows) {
-			return
-		}
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
 				r.find(CodeChanged, index, false, fmt.Sprintf(

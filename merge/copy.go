@@ -511,13 +511,9 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
 	part := r.ws.newSource(src.job, src.server, src.table, names...).prepared(r.ws)
-	var conditions []string
-	kind := src.owner.db.Kind
+	conditions := []string{"1 = 0"} // of a server that has none of these columns
 	for _, name := range late {
-		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
-	}
-	if len(late) == 0 {
-		conditions = []string{"1 = 0"}
+		conditions = append(conditions, "s."+src.owner.db.Kind.Quote(name)+" IS NOT NULL")
 	}
 	c := &copier{ws: r.ws, src: part, entry: e, progress: p}
 	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,

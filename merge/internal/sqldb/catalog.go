@@ -269,7 +269,7 @@ func (k UniqueKey) Among(condition string) UniqueKey {
 }
 
 // Terms returns, as SQL, the expressions in which two rows with an equal key are equal, and the conditions
-// under which the key applies to a row. Both are "" if the catalog does not show an expression of the key.
+// under which the key applies to a row.
 func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 	var parts, all []string
 	for _, p := range k.Parts {
@@ -279,9 +279,6 @@ func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 			if kind == SQLite && p.Collation != "" {
 				text += " COLLATE " + p.Collation
 			}
-		}
-		if text == "" {
-			return "", ""
 		}
 		parts = append(parts, text)
 		if !k.nullsEqual {

@@ -117,7 +117,7 @@ func (d *database) close() error {
 			err = errors.Join(err, closed)
 		}
 	}
-	if d.Shared != nil && d.Shared(d.pool) {
+	if d.Shared(d.pool) {
 		return err
 	}
 	return errors.Join(err, d.pool.Close())

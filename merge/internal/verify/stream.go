@@ -127,9 +127,6 @@ func (s *stream) text() string {
 	if kept != "" || len(inner) > 1 {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"
 	}
-	if len(list) == 0 {
-		list = []string{"1"}
-	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + " AS c" + strings.Join(joins, "")
 }
 

@@ -73,9 +73,6 @@ func (v *verifier) list(ctx context.Context, list, columns, table string, fn fun
 
 // progress tells of rows that were read. All calls come from the goroutine of Run, as the plan may rely on.
 func (v *verifier) progress(table, server string, rows int) {
-	if v.plan.Progress == nil {
-		return
-	}
 	if rows > 0 {
 		v.plan.Progress(table, server, rows)
 	}
