@@ -310,10 +310,8 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 // countedIn returns a column of the key by which rows become one that a database counts, or "".
 func (c *schemaCheck) countedIn(j *tableJob) string {
 	for _, name := range j.plan.Key {
-		counts := func(t *sqldb.Table) bool { return t.Column(name) != nil && t.Column(name).Counts() }
-		if counts(j.target) || slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
-			return counts(src.table)
-		}) {
+		counts := func(src *sourceTable) bool { return src.table.Column(name).Counts() }
+		if j.target.Column(name).Counts() || slices.ContainsFunc(j.present(), counts) {
 			return name
 		}
 	}

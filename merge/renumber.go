@@ -156,13 +156,7 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
-	g := &gapSearch{ws: o.ws, refer: referring(o.ws), survey: o.ws.survey}
-	if g.survey == nil {
-		var err error
-		if g.survey, _, err = survey(ctx, o.ws, o.ws.lock); err != nil {
-			return err
-		}
-	}
+	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
 	if err := g.place(ctx, tables); err != nil {
 		return err
 	}
@@ -296,9 +290,8 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 
 // gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
 type gapSearch struct {
-	ws     *workspace
-	survey *Lock                // which columns hold keys of which tables
-	refer  map[string][]holding // by table, the columns that are known to refer to it
+	ws    *workspace
+	refer map[string][]holding // by table, the columns that are known to refer to it
 }
 
 // holding is a column that may hold keys, in all of it or in some bits.
@@ -526,7 +519,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 // its keys more often than by chance.
 func (g *gapSearch) holders(t *apartTable) []holding {
 	all := append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...)
-	for table, locked := range g.survey.Tables {
+	for table, locked := range g.ws.survey.Tables { // which the check has made, since keys change
 		for name, c := range locked.Columns {
 			column := census.Column{Table: table, Name: name}
 			if c.holds(LockedKey{Table: t.name, Column: t.key}) {

@@ -34,21 +34,15 @@ type stage struct {
 // rows from a rename, the last one is written, too.
 const stageLoaded = 3
 
-// fixedColumns returns the columns that every stage has: a running number, the position of the server, the
+// stageDefinition defines the columns that every stage has: a running number, the position of the server, the
 // key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
 // renamed row in the target, and 1 for a row that keeps its name whatever others are called.
-func fixedColumns() []*sqldb.Column {
-	return []*sqldb.Column{
-		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_server", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_key", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_new", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_exempt", Family: sqldb.FamilyInt, Declared: "bigint"},
-	}
-}
+const stageDefinition = "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
+	"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), merge_new VARCHAR(500), " +
+	"merge_exempt BIGINT DEFAULT 0"
+
+// fixedColumns returns these columns.
+func fixedColumns() []*sqldb.Column { return defined(stageDefinition) }
 
 // newStage makes the temporary table and fills it with the rows as they would be written.
 func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey,
@@ -100,9 +94,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 // create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
 	t, suffix := s.ws.target, ""
-	columns := []string{"merge_n BIGINT DEFAULT 0 PRIMARY KEY", "merge_server BIGINT", "merge_key TEXT",
-		"merge_old VARCHAR(2000)", "merge_tries BIGINT DEFAULT 0", "merge_row VARCHAR(500)",
-		"merge_new VARCHAR(500)", "merge_exempt BIGINT DEFAULT 0"}
+	columns := []string{stageDefinition}
 	for _, c := range s.columns {
 		own := *c
 		if s.byBytes && t.Kind == sqldb.PostgreSQL && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {

@@ -73,8 +73,8 @@ type Column struct {
 	labels     bool   // it is an enumeration of PostgreSQL
 }
 
-// Counts reports whether the database gives the column its values by counting.
-func (c *Column) Counts() bool { return c.counted || c.sequence != "" }
+// Counts reports whether there is such a column and the database gives it its values by counting.
+func (c *Column) Counts() bool { return c != nil && (c.counted || c.sequence != "") }
 
 // Like returns the definition of a column with the name, the type and the collation of this one. Without
 // NULL, a TIMESTAMP of MySQL or MariaDB may get a default of its own.

@@ -108,9 +108,7 @@ func (d *DB) Strings(ctx context.Context, s *Statement) ([][]string, error) {
 	err := d.Each(ctx, s, func(values []any) error {
 		texts := make([]string, len(values))
 		for i, v := range values {
-			if v != nil {
-				texts[i] = Text(v)
-			}
+			texts[i] = Text(v)
 		}
 		all = append(all, texts)
 		return nil

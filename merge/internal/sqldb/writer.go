@@ -54,8 +54,9 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 		return nil
 	}
 	if w.d.Kind == PostgreSQL {
-		done, err := w.copyIn(ctx, rows)
-		if done || err != nil {
+		_, err := CopyFrom(ctx, w.d, &copyRows{columns: w.columns, rows: rows},
+			"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
+		if !errors.Is(err, errNoCopy) {
 			return err
 		}
 	}
@@ -68,16 +69,6 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 		rows = rows[n:]
 	}
 	return nil
-}
-
-// copyIn sends rows by COPY, if the driver can.
-func (w *Writer) copyIn(ctx context.Context, rows [][]any) (bool, error) {
-	_, err := CopyFrom(ctx, w.d, &copyRows{columns: w.columns, rows: rows},
-		"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
-	if errors.Is(err, errNoCopy) {
-		return false, nil
-	}
-	return true, err
 }
 
 // fitting returns how many of the rows fit into one statement.
@@ -306,9 +297,6 @@ func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (
 
 // CanCopy reports whether the driver offers COPY.
 func CanCopy(d *DB) (ok bool) {
-	if d.Kind != PostgreSQL {
-		return false
-	}
 	err := d.conn.Raw(func(driver any) error {
 		ok = copyMethod(driver, "CopyFrom").IsValid() && copyMethod(driver, "CopyTo").IsValid()
 		return nil
