@@ -408,7 +408,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	input := &reader{src: largest, size: 10_000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
@@ -423,10 +423,10 @@ type idCheck struct {
 	origins []map[place]origin // of columns, by position of the server
 }
 
-// origin counts the IDs in a column by the server that made them.
+// origin counts the IDs in a column that the server of the row has not made.
 type origin struct {
-	own, plain int64 // plain IDs have no time: a database counted them
-	others     map[int64]int64
+	plain  int64 // they have no time: a database counted them
+	others map[int64]int64
 }
 
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
@@ -502,9 +502,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		case err != nil:
 		case n[0] < 0:
 			o.plain += n[1]
-		case slices.Contains(s.numbers(), n[0]):
-			o.own += n[1]
-		default:
+		case !slices.Contains(s.numbers(), n[0]):
 			o.others[n[0]] += n[1]
 		}
 		return err
@@ -615,7 +613,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 		if len(links) == 0 {
 			return nil
 		}
-		input := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
+		input := &reader{src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
 		for page := (chunk{}); !page.ended; {
 			var err error
 			if page, err = input.page(ctx); err != nil {

@@ -364,7 +364,6 @@ func rowsIn(fingerprint string) (n int64, err error) {
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
 // in chunks.
 type reader struct {
-	ws    *workspace
 	src   *sourceTable
 	size  int
 	where string // one more condition

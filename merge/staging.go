@@ -24,7 +24,6 @@ type stage struct {
 	// merge_n of the row, merge_rank is 1 for the row of a group that stays as it is, and merge_keeper is the
 	// merge_n of that one.
 	name, found string
-	filled      bool // there are rows in found
 	// byBytes says that no key is an expression, which may do other things to names in another collation. So
 	// PostgreSQL can sort them by their bytes, which takes half the time that most collations do.
 	byBytes bool
@@ -126,7 +125,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
 	src = s.ws.newSource(s.job, src.server, src.table, needed...).prepared(s.ws)
-	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
+	input := &reader{src: src, size: s.ws.chunkRows}
 	positions := src.positions(names)
 	return input.all(ctx, func(read chunk) error {
 		rows := read.rows
@@ -203,13 +202,10 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
 		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
 		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
-	if s.filled {
-		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
-			return 0, err
-		}
+	if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
+		return 0, err
 	}
 	n, err := t.Run(ctx, q)
-	s.filled = n > 0
 	if err == nil && n > 0 {
 		err = analyze(ctx, t, s.found)
 	}

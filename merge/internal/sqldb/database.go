@@ -33,7 +33,7 @@ type DB struct {
 	// Catalog is where another database of the same kind finds this one: the database name on MySQL, the file
 	// on SQLite, the schema on PostgreSQL.
 	Catalog string
-	// definitions are what [DB.Definition] compares, once they were read.
+	// definitions are what [DB.Definition] compares, by the names of tables, once they were read.
 	definitions map[string]string
 }
 

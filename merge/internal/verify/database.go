@@ -443,7 +443,6 @@ func (k kind) integer(text string) string {
 
 // relation is a table.
 type relation struct {
-	name    string
 	columns []column
 	primary []string
 	unique  []uniqueKey // without the primary key
@@ -539,7 +538,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 	for _, row := range rows {
 		t := tables[row[0]]
 		if t == nil {
-			t = &relation{name: row[0]}
+			t = &relation{}
 			tables[row[0]] = t
 		}
 		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1,
