@@ -1,6 +1,8 @@
 package merge_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
@@ -87,5 +89,38 @@ func TestAForeignKeyToAColumnThatTheTargetLacksIsNotFollowed(t *testing.T) {
 		giveUp(t, plan)
 		run(t, opened(t, plan))
 		verified(t, opened(t, plan))
+	})
+}
+
+// A target may lose the primary key by which copies of names are found.
+func TestVerifySaysThatTheKeyOfCopiedNamesIsLost(t *testing.T) {
+	t.Parallel()
+	servers := append(dbtest.ServersOf("postgres"), dbtest.ServersOf("mysql")...) // SQLite cannot lose one
+	dbtest.Run(t, dbtest.Chosen(t.Name(), servers), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL, name VARCHAR(30) NOT NULL UNIQUE, CONSTRAINT heroes_key PRIMARY KEY (id))",
+			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, sender_id BIGINT NOT NULL, sender VARCHAR(30) NOT NULL)"}
+		rows := func(server int) []string {
+			return []string{"INSERT INTO heroes VALUES (" + id(server, 1) + ", 'Rook')",
+				"INSERT INTO letters VALUES (" + id(server, 2) + ", " + id(server, 1) + ", 'Rook')"}
+		}
+		copies := []merge.NameCopy{{Table: "letters", Column: "sender", Ref: "sender_id"}}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes":  {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Copies: copies}},
+			"letters": {Policy: merge.Copy, References: []merge.Reference{{Column: "sender_id", Table: "heroes"}}},
+		}, rows(1), rows(2))
+		run(t, opened(t, plan))
+		verified(t, opened(t, plan))
+		drop := "DROP PRIMARY KEY"
+		if target.Dialect == "postgres" {
+			drop = "DROP CONSTRAINT heroes_key"
+		}
+		into.exec(t, "ALTER TABLE heroes "+drop)
+		report, err := opened(t, plan).Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(report.Failed); !strings.Contains(got, "catalog heroes") {
+			t.Errorf("nobody hears that the target has lost a key: %s", got)
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -66,11 +67,11 @@ func (e *expecter) findCopies() {
 			case c.Ref == "":
 				e.copies = append(e.copies, copied{owner, nil, -1, at})
 			case has:
-				key := []*column{owner.to.column(owner.to.primary[0])}
-				if len(owner.to.primary) > 1 {
-					key[0] = owner.identity()
+				key := cmp.Or(owner.identity(), e.to.column(c.Ref)) // if the target has lost the key
+				if len(owner.to.primary) == 1 {
+					key = owner.to.column(owner.to.primary[0])
 				}
-				e.copies = append(e.copies, copied{owner, key, ref, at})
+				e.copies = append(e.copies, copied{owner, []*column{key}, ref, at})
 			}
 		}
 	}
