@@ -124,3 +124,21 @@ func TestVerifySaysThatTheKeyOfCopiedNamesIsLost(t *testing.T) {
 		}
 	})
 }
+
+// A target may lose the only column of a table.
+func TestVerifySaysThatTheOnlyColumnIsLost(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, []string{"CREATE TABLE notes (word VARCHAR(9))"},
+			map[string]*merge.TablePlan{"notes": {Policy: merge.Copy}}, []string{"INSERT INTO notes VALUES ('a')"}, nil)
+		run(t, opened(t, plan))
+		into.exec(t, "ALTER TABLE notes RENAME COLUMN word TO words")
+		report, err := opened(t, plan).Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(report.Failed); !strings.Contains(got, "columns that the target lacks  word") {
+			t.Errorf("nobody hears that the target has lost a column: %s", got)
+		}
+	})
+}
