@@ -38,8 +38,7 @@ func newChecker(ws *workspace, d *decisions) *checker {
 		data:   &dataCheck{ws: ws, report: report, missing: missing},
 		ids:    &idCheck{ws: ws, report: report, origins: origins},
 		inside: &insideCheck{ws: ws, report: report},
-		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing,
-			definitions: map[*tableJob]string{}},
+		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing},
 	}
 }
 

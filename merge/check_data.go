@@ -51,7 +51,7 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 		}
 		kept := all
 		if src.sel.kept(j, "s") != "" {
-			if kept, err = src.sel.count(ctx, src); err != nil {
+			if kept, err = s.db.Number(ctx, s.db.SQL("SELECT COUNT(*)", src.sel.rows(src))); err != nil {
 				return err
 			}
 		}
@@ -146,10 +146,10 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 	others bool, hits, all int, err error) {
 	const sampled, few = "500", 5
 	db, id := ws.servers[server].db, identityOf(ws.target.Tables[name.table])
-	table, parent := db.Tables[text.table], db.Tables[name.table]
-	if table == nil || parent == nil || id == nil {
+	if id == nil {
 		return false, 0, 0, nil
 	}
+	table, parent := db.Tables[text.table], db.Tables[name.table]
 	by, key := table.Column(ref), parent.Column(id.Name)
 	if by == nil || key == nil || by.Family != key.Family || parent.Column(name.column) == nil ||
 		table.Column(text.column) == nil {
@@ -297,7 +297,7 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	// In a circle, a dropped row may be the parent of another row, and so on. Only one step of that is
 	// followed.
 	kept, keptParent := sel.kept(j, "s"), sel.kept(c.ws.jobs[ref.Parent], "q")
-	if keptParent == "" || kept == "" {
+	if keptParent == "" {
 		return nil
 	}
 	p.Count, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+
@@ -408,7 +408,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	input := &reader{ws: c.ws, src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	input := &reader{src: largest, size: 10_000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
@@ -423,10 +423,10 @@ type idCheck struct {
 	origins []map[place]origin // of columns, by position of the server
 }
 
-// origin counts the IDs in a column by the server that made them.
+// origin counts the IDs in a column that the server of the row has not made.
 type origin struct {
-	own, plain int64 // plain IDs have no time: a database counted them
-	others     map[int64]int64
+	plain  int64 // they have no time: a database counted them
+	others map[int64]int64
 }
 
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
@@ -502,9 +502,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		case err != nil:
 		case n[0] < 0:
 			o.plain += n[1]
-		case slices.Contains(s.numbers(), n[0]):
-			o.own += n[1]
-		default:
+		case !slices.Contains(s.numbers(), n[0]):
 			o.others[n[0]] += n[1]
 		}
 		return err
@@ -615,7 +613,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 		if len(links) == 0 {
 			return nil
 		}
-		input := &reader{ws: c.ws, src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
+		input := &reader{src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
 		for page := (chunk{}); !page.ended; {
 			var err error
 			if page, err = input.page(ctx); err != nil {

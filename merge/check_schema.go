@@ -310,10 +310,8 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 // countedIn returns a column of the key by which rows become one that a database counts, or "".
 func (c *schemaCheck) countedIn(j *tableJob) string {
 	for _, name := range j.plan.Key {
-		counts := func(t *sqldb.Table) bool { return t.Column(name) != nil && t.Column(name).Counts() }
-		if counts(j.target) || slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
-			return counts(src.table)
-		}) {
+		counts := func(src *sourceTable) bool { return src.table.Column(name).Counts() }
+		if j.target.Column(name).Counts() || slices.ContainsFunc(j.present(), counts) {
 			return name
 		}
 	}
@@ -466,11 +464,7 @@ func (c *schemaCheck) expressions(ctx context.Context) error {
 		return nil // the sums use the same conditions
 	}
 	for _, s := range ws.plan.Conserve {
-		j := ws.jobs[s.Table]
-		if j == nil {
-			continue
-		}
-		for _, src := range j.present() {
+		for _, src := range ws.jobs[s.Table].present() {
 			if err := c.sum(ctx, src.owner.db, s, src.sel.rows(src)); err != nil {
 				return err
 			}
@@ -586,12 +580,12 @@ func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said str
 		return false, nil
 	}
 	for _, s := range c.ws.servers {
-		t, k := s.db.Tables[table], s.db.Kind
-		if t == nil || t.Column(column) == nil {
+		c, k := s.db.Tables[table].Column(column), s.db.Kind
+		if c == nil {
 			continue
 		}
 		some := k.Quote(column) + " IS NOT NULL"
-		if t.Column(column).Family == sqldb.FamilyInt {
+		if c.Family == sqldb.FamilyInt {
 			some = k.Quote(column) + " <> 0"
 		}
 		rest, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,

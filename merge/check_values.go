@@ -26,8 +26,6 @@ type valueCheck struct {
 	// takes a target longer to make such a table than to try a few rows.
 	trial   *sqldb.Trial
 	trialOf *tableJob
-	// definitions are those of the tables of the target.
-	definitions map[*tableJob]string
 }
 
 // maxRefused is how many rows of a table of a server are named one by one. Each takes the target several
@@ -80,14 +78,8 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	if err != nil || theirs == "" {
 		return true, err
 	}
-	ours, known := c.definitions[src.job]
-	if !known {
-		if ours, err = c.ws.target.Definition(ctx, src.job.target); err != nil {
-			return false, err
-		}
-		c.definitions[src.job] = ours
-	}
-	return theirs != ours, nil
+	ours, err := c.ws.target.Definition(ctx, src.job.target)
+	return theirs != ours, err
 }
 
 // openTrial makes the temporary table for the rows of a server, unless that of the server before it will do.
@@ -182,7 +174,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			r.compared = append(r.compared, i)
 		}
 	}
-	input := &reader{ws: r.ws, src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
+	input := &reader{src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
 	return notEnough(input.all(ctx, func(read chunk) (err error) {
 		if r.named >= maxRefused {
 			return errEnough
@@ -306,9 +298,6 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 		return nil
 	}
 	return r.trial.Each(ctx, r.compared, func(n int, values []any) {
-		if n < 0 || n >= len(rows) {
-			return
-		}
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
 				r.find(CodeChanged, index, false, fmt.Sprintf(

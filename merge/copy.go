@@ -48,11 +48,8 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 			err = fmt.Errorf("%s: table %s: %w", c.src.owner.Name, c.src.job.name, err)
 		}
 	}()
-	for _, name := range c.ws.late(c.src.job) {
-		if index := c.src.index(name); index >= 0 {
-			c.late = append(c.late, index)
-		}
-	}
+	lacks := func(index int) bool { return index < 0 }
+	c.late = slices.DeleteFunc(c.src.positions(c.ws.late(c.src.job)), lacks)
 	c.touched = c.decisions.touches(c.src)
 	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
 	defer func() { err = errors.Join(err, c.out.Close()) }()
@@ -218,7 +215,7 @@ func (c *copier) byRows(ctx context.Context) error {
 	defer cancel()
 	chunks := make(chan chunk)
 	var failed error // valid when there are no more chunks
-	input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+	input := &reader{src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
 	go func() {
 		defer close(chunks)
 		failed = input.all(ctx, func(next chunk) error {
@@ -380,7 +377,7 @@ func (c *copier) direct(ctx context.Context,
 			return err
 		default:
 			// The target refused something. Row by row it turns out which row that was.
-			input := &reader{ws: c.ws, src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
+			input := &reader{src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
 			rest, failed := input.page(ctx)
 			if failed != nil {
 				return errors.Join(err, failed)
@@ -511,16 +508,12 @@ func (r *runner) fillFrom(ctx context.Context, src *sourceTable, late []string, 
 		names = append(names, ref.Columns...) // a reference of several columns is followed as a whole
 	}
 	part := r.ws.newSource(src.job, src.server, src.table, names...).prepared(r.ws)
-	var conditions []string
-	kind := src.owner.db.Kind
+	conditions := []string{"1 = 0"} // of a server that has none of these columns
 	for _, name := range late {
-		conditions = append(conditions, "s."+kind.Quote(name)+" IS NOT NULL")
-	}
-	if len(late) == 0 {
-		conditions = []string{"1 = 0"}
+		conditions = append(conditions, "s."+src.owner.db.Kind.Quote(name)+" IS NOT NULL")
 	}
 	c := &copier{ws: r.ws, src: part, entry: e, progress: p}
-	input := &reader{ws: r.ws, src: part, size: r.ws.chunkRows, skip: e.read,
+	input := &reader{src: part, size: r.ws.chunkRows, skip: e.read,
 		where: "(" + strings.Join(conditions, " OR ") + ")"}
 	return input.all(ctx, func(read chunk) error {
 		rows, err := r.decisions.apply(ctx, part, read.rows)

@@ -336,11 +336,11 @@ func (d *decisions) newValue(share tableServer, key any, moves map[string]moved)
 	parent := d.ws.jobs[share.table]
 	c := parent.key()
 	if m, ok := moves[sqldb.RowKey([]any{key})]; ok {
-		keeper, err := sqldb.KeyValue(m.key, c)
+		keeper, err := sqldb.KeyValues(m.key, []*sqldb.Column{c})
 		if err != nil {
 			return nil, err
 		}
-		return d.ws.offsets.newKey(tableServer{share.table, m.server}, keeper), nil
+		return d.ws.offsets.newKey(tableServer{share.table, m.server}, keeper[0]), nil
 	}
 	return d.ws.offsets.newKey(share, key), nil
 }

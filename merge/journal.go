@@ -56,9 +56,12 @@ func ownTables() map[string]string {
 	}
 }
 
-// ownColumns returns the columns of a table of a merge, which are whole numbers and texts.
-func ownColumns(table string) (columns []*sqldb.Column) {
-	definitions, _, _ := strings.Cut(ownTables()[table], ", PRIMARY KEY (")
+// ownColumns returns the columns of a table of a merge.
+func ownColumns(table string) []*sqldb.Column { return defined(ownTables()[table]) }
+
+// defined returns the columns that a merge defines, which are whole numbers and texts.
+func defined(definitions string) (columns []*sqldb.Column) {
+	definitions, _, _ = strings.Cut(definitions, ", PRIMARY KEY (")
 	for definition := range strings.SplitSeq(definitions, ", ") {
 		words := strings.Fields(definition)
 		c := &sqldb.Column{Name: words[0], Family: sqldb.FamilyText, Declared: "text"}

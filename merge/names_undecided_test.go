@@ -273,3 +273,24 @@ func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
 		}
 	})
 }
+
+// A check goes on to the end, whatever the target lacks.
+func TestNamesOfATableThatTheTargetLacksAreLookedFor(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT PRIMARY KEY, name VARCHAR(30) NOT NULL)",
+			"CREATE TABLE letters (id BIGINT PRIMARY KEY, sender VARCHAR(30) NOT NULL)"}
+		var rows []string
+		for n := 1; n <= 30; n++ {
+			rows = append(rows, fmt.Sprintf("INSERT INTO heroes VALUES (%s, 'Hero%d')", id(1, n), n),
+				fmt.Sprintf("INSERT INTO letters VALUES (%s, 'Hero%d')", id(1, n), n))
+		}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}}, "letters": {Policy: merge.Copy},
+		}, rows, nil)
+		into.exec(t, "DROP TABLE heroes")
+		if _, found := problems(t, opened(t, plan)); len(found[merge.CodeMissingTable]) != 1 {
+			t.Errorf("nobody hears that the target lacks the table: %v", found)
+		}
+	})
+}

@@ -606,7 +606,10 @@ func (p *Plan) Validate() error {
 			"conserve: each entry needs a name, a table and an expression")
 		errs.check(t != nil && t.Policy.copies(), "conserve %s: the table %q is not copied", s.Name, s.Table)
 	}
-	return errs.err()
+	if len(errs.all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(errs.all, "; "))
 }
 
 func (p *Plan) validateServers(errs *planErrors, maxNumber int64) {
@@ -692,10 +695,13 @@ func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 		errs.check(other == nil || other.Rename == nil || other.Rename.Column != c.Column,
 			"rename: copies: %s.%s has a rename of its own, so it cannot follow another one", c.Table, c.Column)
 		for _, owner := range p.Tables {
-			errs.check(owner.Rename == nil || owner.Rename == r || !slices.ContainsFunc(owner.Rename.Copies,
-				func(o NameCopy) bool {
-					return o.Table == c.Table && o.Column == c.Column && (o.Ref == "" || c.Ref == "")
-				}),
+			if owner == nil || owner.Rename == nil || owner.Rename == r {
+				continue
+			}
+			too := func(o NameCopy) bool {
+				return o.Table == c.Table && o.Column == c.Column && (o.Ref == "" || c.Ref == "")
+			}
+			errs.check(!slices.ContainsFunc(owner.Rename.Copies, too),
 				"rename: copies: %s.%s repeats names of two tables, so it needs a ref for each", c.Table, c.Column)
 		}
 	}
@@ -715,13 +721,6 @@ func (errs *planErrors) check(ok bool, format string, args ...any) {
 	if !ok {
 		errs.add(format, args...)
 	}
-}
-
-func (errs *planErrors) err() error {
-	if len(errs.all) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrPlan, strings.Join(errs.all, "; "))
 }
 
 // Identity is what identifies the rows of a table, and the columns everywhere that refer to them by it.
@@ -893,23 +892,16 @@ const (
 	Apart Renumbering = "apart"
 )
 
-// UnmarshalYAML reads true, behind, apart, or false.
-func (r *Renumbering) UnmarshalYAML(read func(any) error) error {
-	text := ""
-	if err := read(&text); err != nil {
-		return err
-	}
-	switch text {
-	case "true", string(Behind):
+// UnmarshalYAML also reads true, which is behind, and false. Validate refuses other words.
+func (r *Renumbering) UnmarshalYAML(node *yaml.Node) error {
+	err := node.Decode((*string)(r))
+	switch *r {
+	case "true":
 		*r = Behind
-	case "false", "":
+	case "false":
 		*r = ""
-	case string(Apart):
-		*r = Apart
-	default:
-		return fmt.Errorf("renumber is %q, not true or apart", text)
 	}
-	return nil
+	return err
 }
 
 // MarshalYAML writes true for Behind.

@@ -64,7 +64,9 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, says string }{
 		"a slip of the pen":         {"policy: copy", "polizy: copy", "polizy"},
 		"no policy":                 {"policy: copy, ", "", "policy"},
+		"an empty entry":            {"\ntables:\n", "\ntables:\n  empty:\n", "table empty has no policy"},
 		"an unknown policy":         {"policy: copy", "policy: move", "move"},
+		"an unknown renumbering":    {"policy: copy, ", "policy: copy, renumber: aprt, ", "not true or apart"},
 		"another version":           {"version: 1", "version: 2", "version 1"},
 		"no layout":                 {"layout: game", "layout: gaem", "gaem"},
 		"one number twice":          {"number: 2", "number: 1", "s1 and s2 both have the number 1"},

@@ -248,10 +248,10 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 			problem = "the target lacks a column of it"
 		case slices.ContainsFunc(ref.Target, func(name string) bool { return parent.Column(name) == nil }):
 			problem = "the table that it refers to lacks a column of it"
-		case ref.Bits != "" && slices.ContainsFunc(r.columns(), func(name string) bool {
-			c := j.target.Column(name)
-			return c == nil || c.Family != sqldb.FamilyInt
-		}) || ref.Bits != "" && parent.Column(ref.Target[0]).Family != sqldb.FamilyInt:
+		case ref.Bits != "" && (parent.Column(ref.Target[0]).Family != sqldb.FamilyInt ||
+			slices.ContainsFunc(r.columns(), func(name string) bool {
+				return j.target.Column(name).Family != sqldb.FamilyInt
+			})):
 			problem = "bits are those of columns of whole numbers, and of keys of that kind"
 		case ref.Path != "":
 			if _, err := parsePath(ref.Path); err != nil {
@@ -283,9 +283,6 @@ func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) (faults []Problem)
 	for _, d := range append([]*sqldb.DB{ws.target}, ws.databases()[:len(ws.servers)]...) {
 		t, parent := d.Tables[j.name], d.Tables[ref.Parent]
 		for i, name := range ref.Columns {
-			if t == nil || parent == nil {
-				continue
-			}
 			c, key := t.Column(name), parent.Column(ref.Target[i])
 			if c == nil || key == nil || c.Refers(d.Kind, key) || d != ws.target && j.plan.Set[name] != "" {
 				continue
@@ -363,8 +360,7 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 			named := slices.ContainsFunc(own.References, func(r Reference) bool {
 				return slices.Contains(r.columns(), c.Name)
 			})
-			another := r.Path+r.List == "" && parent != nil && parent.Column(key) != nil &&
-				parent.Column(key).Family != c.Family
+			another := r.Path+r.List == "" && parent.Column(key) != nil && parent.Column(key).Family != c.Family
 			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named || another {
 				continue
 			}

@@ -156,13 +156,7 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
-	g := &gapSearch{ws: o.ws, refer: referring(o.ws), survey: o.ws.survey}
-	if g.survey == nil {
-		var err error
-		if g.survey, _, err = survey(ctx, o.ws, o.ws.lock); err != nil {
-			return err
-		}
-	}
+	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
 	if err := g.place(ctx, tables); err != nil {
 		return err
 	}
@@ -296,9 +290,8 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 
 // gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
 type gapSearch struct {
-	ws     *workspace
-	survey *Lock                // which columns hold keys of which tables
-	refer  map[string][]holding // by table, the columns that are known to refer to it
+	ws    *workspace
+	refer map[string][]holding // by table, the columns that are known to refer to it
 }
 
 // holding is a column that may hold keys, in all of it or in some bits.
@@ -454,13 +447,12 @@ func (g *gapSearch) bind(t *apartTable) {
 	own := holding{Column: census.Column{Table: t.name, Name: t.key}}
 	for _, c := range append([]holding{own}, g.refer[t.name]...) {
 		l := link{column: c.Name, bits: c.bits}
-		if table := g.ws.target.Tables[c.Table]; table == nil || table.Column(c.Name) == nil ||
-			g.ws.holdsKey(c.Table, l, t.bound) {
+		column := g.ws.target.Tables[c.Table].Column(c.Name)
+		if column == nil || g.ws.holdsKey(c.Table, l, t.bound) {
 			continue
 		}
 		t.bound = int64(sort.Search(63, func(bits int) bool { return !g.ws.holdsKey(c.Table, l, 1<<bits-1) }))
-		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+
-			g.ws.target.Tables[c.Table].Column(c.Name).Declared+")"
+		t.bound, t.narrowest = 1<<(t.bound-1)-1, c.String()+" ("+column.Declared+")"
 	}
 }
 
@@ -527,7 +519,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 // its keys more often than by chance.
 func (g *gapSearch) holders(t *apartTable) []holding {
 	all := append([]holding{{Column: census.Column{Table: t.name, Name: t.key}}}, g.refer[t.name]...)
-	for table, locked := range g.survey.Tables {
+	for table, locked := range g.ws.survey.Tables { // which the check has made, since keys change
 		for name, c := range locked.Columns {
 			column := census.Column{Table: table, Name: name}
 			if c.holds(LockedKey{Table: t.name, Column: t.key}) {
@@ -578,7 +570,7 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 	err error) {
 	whole := ranges{{1, bound}}
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
-	if t == nil || slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
+	if slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
 		return whole, nil
 	}
 	name := d.Kind.Quote(held.Name)

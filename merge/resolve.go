@@ -251,13 +251,9 @@ func (c *collapser) differs(g stagedRow) int64 {
 // add adds a row to the totals of the current group.
 func (c *collapser) add(g stagedRow) {
 	for i, name := range c.job.plan.Sum {
-		v := g.values[c.stage.index(name)]
-		if v == nil {
-			continue
-		}
-		n, ok := new(big.Rat).SetString(sqldb.Text(v))
+		n, ok := new(big.Rat).SetString(sqldb.Text(g.values[c.stage.index(name)]))
 		if !ok {
-			continue // the check refuses columns that are not numeric
+			continue // NULL; the check refuses columns that are not numeric
 		}
 		if c.totals[i] == nil {
 			c.totals[i] = new(big.Rat)

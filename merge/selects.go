@@ -278,11 +278,6 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	return found[0], nil
 }
 
-// count counts the rows that are copied.
-func (s selection) count(ctx context.Context, src *sourceTable) (int64, error) {
-	return src.owner.db.Number(ctx, src.owner.db.SQL("SELECT COUNT(*)", s.rows(src)))
-}
-
 // counted returns the range of the keys in a column that were counted, and whether there are keys that a
 // generator made.
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
@@ -369,7 +364,6 @@ func rowsIn(fingerprint string) (n int64, err error) {
 // reader reads the rows of a source table in the order of its primary key, by one statement. It returns them
 // in chunks.
 type reader struct {
-	ws    *workspace
 	src   *sourceTable
 	size  int
 	where string // one more condition

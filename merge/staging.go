@@ -24,7 +24,6 @@ type stage struct {
 	// merge_n of the row, merge_rank is 1 for the row of a group that stays as it is, and merge_keeper is the
 	// merge_n of that one.
 	name, found string
-	filled      bool // there are rows in found
 	// byBytes says that no key is an expression, which may do other things to names in another collation. So
 	// PostgreSQL can sort them by their bytes, which takes half the time that most collations do.
 	byBytes bool
@@ -34,21 +33,15 @@ type stage struct {
 // rows from a rename, the last one is written, too.
 const stageLoaded = 3
 
-// fixedColumns returns the columns that every stage has: a running number, the position of the server, the
+// stageDefinition defines the columns that every stage has: a running number, the position of the server, the
 // key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
 // renamed row in the target, and 1 for a row that keeps its name whatever others are called.
-func fixedColumns() []*sqldb.Column {
-	return []*sqldb.Column{
-		{Name: "merge_n", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_server", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_key", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_old", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_tries", Family: sqldb.FamilyInt, Declared: "bigint"},
-		{Name: "merge_row", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_new", Family: sqldb.FamilyText, Declared: "text"},
-		{Name: "merge_exempt", Family: sqldb.FamilyInt, Declared: "bigint"},
-	}
-}
+const stageDefinition = "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
+	"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), merge_new VARCHAR(500), " +
+	"merge_exempt BIGINT DEFAULT 0"
+
+// fixedColumns returns these columns.
+func fixedColumns() []*sqldb.Column { return defined(stageDefinition) }
 
 // newStage makes the temporary table and fills it with the rows as they would be written.
 func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.UniqueKey,
@@ -100,9 +93,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 // create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
 	t, suffix := s.ws.target, ""
-	columns := []string{"merge_n BIGINT DEFAULT 0 PRIMARY KEY", "merge_server BIGINT", "merge_key TEXT",
-		"merge_old VARCHAR(2000)", "merge_tries BIGINT DEFAULT 0", "merge_row VARCHAR(500)",
-		"merge_new VARCHAR(500)", "merge_exempt BIGINT DEFAULT 0"}
+	columns := []string{stageDefinition}
 	for _, c := range s.columns {
 		own := *c
 		if s.byBytes && t.Kind == sqldb.PostgreSQL && s.job.plan.Rename.Column == c.Name && c.ComparesBytes() {
@@ -134,7 +125,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		needed = append(needed, ref.Columns...) // a reference of several columns is followed as a whole
 	}
 	src = s.ws.newSource(s.job, src.server, src.table, needed...).prepared(s.ws)
-	input := &reader{ws: s.ws, src: src, size: s.ws.chunkRows}
+	input := &reader{src: src, size: s.ws.chunkRows}
 	positions := src.positions(names)
 	return input.all(ctx, func(read chunk) error {
 		rows := read.rows
@@ -211,13 +202,10 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		"ROW_NUMBER() OVER w AS merge_r, FIRST_VALUE(merge_n) OVER w AS merge_k", size, " FROM ", s.name,
 		" WHERE ", conditions, " WINDOW w AS (PARTITION BY ", terms, " ORDER BY ", order,
 		")) AS x WHERE merge_r >= ", strconv.Itoa(rank), several)
-	if s.filled {
-		if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
-			return 0, err
-		}
+	if err := t.Exec(ctx, "DELETE FROM "+s.found); err != nil {
+		return 0, err
 	}
 	n, err := t.Run(ctx, q)
-	s.filled = n > 0
 	if err == nil && n > 0 {
 		err = analyze(ctx, t, s.found)
 	}

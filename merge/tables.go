@@ -81,8 +81,12 @@ func (j *tableJob) changes() bool {
 		(j.plan.Renumber != "" || j.plan.Policy.collapses())
 }
 
-// identityOf returns the column that identifies the rows of a table, or nil if there are none or several.
+// identityOf returns the column that identifies the rows of a table, or nil if there are none or several, or
+// no such table.
 func identityOf(t *sqldb.Table) (found *sqldb.Column) {
+	if t == nil {
+		return nil
+	}
 	if len(t.Primary) == 1 {
 		return t.Column(t.Primary[0])
 	}

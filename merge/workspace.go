@@ -251,9 +251,7 @@ func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	}
 	var columns []*sqldb.Column
 	for _, name := range l.bits.columns(l.column) {
-		if c := t.Column(name); c != nil {
-			columns = append(columns, c)
-		}
+		columns = append(columns, t.Column(name))
 	}
 	return l.bits.holds(ws.target.Kind, columns, key)
 }

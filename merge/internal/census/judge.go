@@ -517,9 +517,7 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 			all = append(all, found...)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b conditional) int {
-		return int(math.Copysign(1, b.score()-a.score()))
-	})
+	slices.SortStableFunc(all, func(a, b conditional) int { return cmp.Compare(b.score(), a.score()) })
 	for _, a := range all {
 		taken := slices.ContainsFunc(best, func(b conditional) bool {
 			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.of,

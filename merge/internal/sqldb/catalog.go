@@ -30,14 +30,6 @@ const (
 	PostgreSQL Kind = dialect.PostgreSQL
 )
 
-// maxParams returns how many values one statement may bind.
-func maxParams(k Kind) int {
-	if k == SQLite {
-		return 32_000
-	}
-	return 65_000
-}
-
 // PrimaryName is what reports call a primary key.
 const PrimaryName = "the primary key"
 
@@ -81,8 +73,8 @@ type Column struct {
 	labels     bool   // it is an enumeration of PostgreSQL
 }
 
-// Counts reports whether the database gives the column its values by counting.
-func (c *Column) Counts() bool { return c.counted || c.sequence != "" }
+// Counts reports whether there is such a column and the database gives it its values by counting.
+func (c *Column) Counts() bool { return c != nil && (c.counted || c.sequence != "") }
 
 // Like returns the definition of a column with the name, the type and the collation of this one. Without
 // NULL, a TIMESTAMP of MySQL or MariaDB may get a default of its own.
@@ -127,8 +119,11 @@ type Reference struct {
 // Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
 func (r Reference) Inside() bool { return r.Path+r.List+r.Bits != "" }
 
-// Column returns a column by its name, or nil.
+// Column returns a column by its name, or nil. So it does for a table that is not there.
 func (t *Table) Column(name string) *Column {
+	if t == nil {
+		return nil
+	}
 	for _, c := range t.Columns {
 		if c.Name == name {
 			return c
@@ -274,7 +269,7 @@ func (k UniqueKey) Among(condition string) UniqueKey {
 }
 
 // Terms returns, as SQL, the expressions in which two rows with an equal key are equal, and the conditions
-// under which the key applies to a row. Both are "" if the catalog does not show an expression of the key.
+// under which the key applies to a row.
 func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 	var parts, all []string
 	for _, p := range k.Parts {
@@ -284,9 +279,6 @@ func (k UniqueKey) Terms(kind Kind) (by, conditions string) {
 			if kind == SQLite && p.Collation != "" {
 				text += " COLLATE " + p.Collation
 			}
-		}
-		if text == "" {
-			return "", ""
 		}
 		parts = append(parts, text)
 		if !k.nullsEqual {

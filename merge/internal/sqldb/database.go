@@ -33,7 +33,7 @@ type DB struct {
 	// Catalog is where another database of the same kind finds this one: the database name on MySQL, the file
 	// on SQLite, the schema on PostgreSQL.
 	Catalog string
-	// definitions are what [DB.Definition] compares, once they were read.
+	// definitions are what [DB.Definition] compares, by the names of tables, once they were read.
 	definitions map[string]string
 }
 
@@ -108,9 +108,7 @@ func (d *DB) Strings(ctx context.Context, s *Statement) ([][]string, error) {
 	err := d.Each(ctx, s, func(values []any) error {
 		texts := make([]string, len(values))
 		for i, v := range values {
-			if v != nil {
-				texts[i] = Text(v)
-			}
+			texts[i] = Text(v)
 		}
 		all = append(all, texts)
 		return nil

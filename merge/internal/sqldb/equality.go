@@ -142,23 +142,15 @@ func Constant(k Kind, v any) string {
 // their bytes, and all that is no text by the rules of its type: MySQL would take the digits of bytes for a
 // number.
 func (c *Column) Is(k Kind, name string, values []any) string {
+	// These are compared as they are written, and others by the rules of their type.
+	asWritten := slices.Contains([]Family{FamilyInt, FamilyText, FamilyUUID, FamilyBytes}, c.Family)
 	list := make([]string, len(values))
 	for i, v := range values {
-		if list[i] = Constant(k, v); c.Family.compared() && k == MySQL && isString(v) {
+		if list[i] = Constant(k, v); !asWritten && k == MySQL && isString(v) {
 			list[i] = "CONVERT(" + list[i] + " USING utf8mb4)"
 		}
 	}
 	return Among(k, []string{c.Exactly(k, name)}, list)
-}
-
-// compared reports whether values of a family are compared by the rules of their type, and not as they are
-// written.
-func (f Family) compared() bool {
-	switch f {
-	case FamilyInt, FamilyText, FamilyUUID, FamilyBytes:
-		return false
-	}
-	return true
 }
 
 // Among returns the condition that columns have one of some lists of values.

@@ -219,7 +219,7 @@ func lockFile(ctx context.Context, d *DB) (func() error, error) {
 		"INSERT INTO merge_lock.held VALUES (1)",
 	} {
 		if err := d.Exec(ctx, text); err != nil {
-			if text != "PRAGMA busy_timeout = 0" && text != "BEGIN" && strings.Contains(err.Error(), "locked") {
+			if strings.Contains(err.Error(), "locked") {
 				err = ErrLocked
 			}
 			_ = release() // the failure itself is reported

@@ -71,20 +71,22 @@ func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
 		}
 		d.definitions = all
 	}
-	if d.Kind != MySQL {
-		return d.definitions[t.Name], nil
+	text, known := d.definitions[t.Name]
+	if known || d.Kind != MySQL {
+		return text, nil
 	}
 	text, err := d.showCreate(ctx, "table", t.Name)
 	if err != nil {
 		return "", err
 	}
-	text = autoIncrement.ReplaceAllString(text, "")
+	text = d.definitions[""] + "\n" + autoIncrement.ReplaceAllString(text, "")
 	checks := jsonCheck.ReplaceAllString(text, "")
 	if strings.Contains(checks, " CHECK (") || strings.Contains(checks, " enum(") ||
 		strings.Contains(checks, "PARTITION BY") {
-		return "", nil
+		text = ""
 	}
-	return d.definitions[""] + "\n" + text, nil
+	d.definitions[t.Name] = text
+	return text, nil
 }
 
 var (

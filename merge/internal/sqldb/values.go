@@ -21,7 +21,7 @@ import (
 // database of the same kind and to a column of the same type, so its text is not looked at: whatever one
 // database can store, such as infinity, the year 10000, or 0000-00-00, the other one can store too.
 func Native(v any, to *Column) (any, error) {
-	if b, ok := v.([]byte); ok && b == nil || v == nil {
+	if v == nil {
 		return nil, nil
 	}
 	switch to.Family {
@@ -37,7 +37,7 @@ func Native(v any, to *Column) (any, error) {
 // Canonical converts what a driver returned to the form described above, for a column of the target. With raw
 // the value stays as it is.
 func Canonical(v any, to *Column, raw bool) (any, error) {
-	if b, ok := v.([]byte); ok && b == nil || v == nil {
+	if v == nil {
 		return nil, nil
 	}
 	if raw {
@@ -307,10 +307,7 @@ func KeyText(key []any) string {
 			parts[i] = text
 		}
 	}
-	text, err := json.Marshal(parts)
-	if err != nil {
-		return strings.Join(parts, "|")
-	}
+	text, _ := json.Marshal(parts) // which never fails for texts
 	return string(text)
 }
 
@@ -358,15 +355,6 @@ func KeyValues(text string, columns []*Column) ([]any, error) {
 		}
 	}
 	return values, nil
-}
-
-// KeyValue converts what [KeyText] returned for a key of one column back to its value.
-func KeyValue(text string, to *Column) (any, error) {
-	values, err := KeyValues(text, []*Column{to})
-	if err != nil {
-		return nil, err
-	}
-	return values[0], nil
 }
 
 // keyParts splits what KeyText returned.

@@ -38,13 +38,14 @@ func (w *Writer) Close() error {
 	return w.d.failed(w.full.Close())
 }
 
-// perStatement returns how many rows one statement inserts. More rows than this bring no further gain.
+// perStatement returns how many rows one statement inserts. More rows bring no further gain, and a statement
+// may not bind more values.
 func (w *Writer) perStatement() int {
-	n := 1000
+	rows, values := 1000, 65_000
 	if w.d.Kind == SQLite {
-		n = 100
+		rows, values = 100, 32_000
 	}
-	return max(1, min(n, maxParams(w.d.Kind)/max(1, len(w.columns))))
+	return max(1, min(rows, values/max(1, len(w.columns))))
 }
 
 // Write inserts rows, whose values are in the order of the columns.
@@ -53,8 +54,9 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 		return nil
 	}
 	if w.d.Kind == PostgreSQL {
-		done, err := w.copyIn(ctx, rows)
-		if done || err != nil {
+		_, err := CopyFrom(ctx, w.d, &copyRows{columns: w.columns, rows: rows},
+			"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
+		if !errors.Is(err, errNoCopy) {
 			return err
 		}
 	}
@@ -67,16 +69,6 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 		rows = rows[n:]
 	}
 	return nil
-}
-
-// copyIn sends rows by COPY, if the driver can.
-func (w *Writer) copyIn(ctx context.Context, rows [][]any) (bool, error) {
-	_, err := CopyFrom(ctx, w.d, newCopyRows(w.columns, rows),
-		"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
-	if errors.Is(err, errNoCopy) {
-		return false, nil
-	}
-	return true, err
 }
 
 // fitting returns how many of the rows fit into one statement.
@@ -157,18 +149,9 @@ func ColumnNames(columns []*Column) []string {
 // those before them.
 type copyRows struct {
 	columns []*Column
-	zoned   []bool
 	rows    [][]any
 	buffer  []byte
 	read    int // how much of buffer
-}
-
-func newCopyRows(columns []*Column, rows [][]any) *copyRows {
-	r := &copyRows{columns: columns, zoned: make([]bool, len(columns)), rows: rows}
-	for i, c := range columns {
-		r.zoned[i] = c.zoned()
-	}
-	return r
 }
 
 // copyBuffer is how many bytes are encoded at a time: as many as the driver sends at once.
@@ -212,7 +195,7 @@ func (r *copyRows) append(b []byte, values []any) []byte {
 				continue
 			}
 		case string:
-			if r.columns[i].Family != FamilyBytes && !r.zoned[i] {
+			if r.columns[i].Family != FamilyBytes && !r.columns[i].zoned() {
 				b = appendEscaped(b, v)
 				continue
 			}
@@ -314,9 +297,6 @@ func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (
 
 // CanCopy reports whether the driver offers COPY.
 func CanCopy(d *DB) (ok bool) {
-	if d.Kind != PostgreSQL {
-		return false
-	}
 	err := d.conn.Raw(func(driver any) error {
 		ok = copyMethod(driver, "CopyFrom").IsValid() && copyMethod(driver, "CopyTo").IsValid()
 		return nil

@@ -117,7 +117,7 @@ func (d *database) close() error {
 			err = errors.Join(err, closed)
 		}
 	}
-	if d.Shared != nil && d.Shared(d.pool) {
+	if d.Shared(d.pool) {
 		return err
 	}
 	return errors.Join(err, d.pool.Close())
@@ -443,7 +443,6 @@ func (k kind) integer(text string) string {
 
 // relation is a table.
 type relation struct {
-	name    string
 	columns []column
 	primary []string
 	unique  []uniqueKey // without the primary key
@@ -539,7 +538,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 	for _, row := range rows {
 		t := tables[row[0]]
 		if t == nil {
-			t = &relation{name: row[0]}
+			t = &relation{}
 			tables[row[0]] = t
 		}
 		c := column{name: row[1], declared: strings.ToLower(row[2]), nullable: row[3] == "1", digits: -1,

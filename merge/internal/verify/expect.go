@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -66,11 +67,11 @@ func (e *expecter) findCopies() {
 			case c.Ref == "":
 				e.copies = append(e.copies, copied{owner, nil, -1, at})
 			case has:
-				key := []*column{owner.to.column(owner.to.primary[0])}
-				if len(owner.to.primary) > 1 {
-					key[0] = owner.identity()
+				key := cmp.Or(owner.identity(), e.to.column(c.Ref)) // if the target has lost the key
+				if len(owner.to.primary) == 1 {
+					key = owner.to.column(owner.to.primary[0])
 				}
-				e.copies = append(e.copies, copied{owner, key, ref, at})
+				e.copies = append(e.copies, copied{owner, []*column{key}, ref, at})
 			}
 		}
 	}
@@ -176,8 +177,11 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 	if parent.moved != nil {
 		e.buffer = e.buffer[:0]
 		for i, name := range r.columns {
-			f := form{class: parent.to.column(r.targets[i]).class, digits: -1}
-			e.buffer = f.append(e.buffer, values[e.at[name]])
+			c := parent.to.column(r.targets[i])
+			if c == nil {
+				return nil // the target lacks it or computes it, and no row became another one by it
+			}
+			e.buffer = form{class: c.class, digits: -1}.append(e.buffer, values[e.at[name]])
 		}
 		text, ok, err := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
 		if err != nil || !ok {

@@ -117,7 +117,6 @@ type Reference struct {
 
 // The policies.
 const (
-	policyRename    = "rename"
 	policySum       = "sum"
 	policyKeepFirst = "keep_first"
 	policyNewest    = "newest"

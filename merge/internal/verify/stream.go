@@ -127,7 +127,7 @@ func (s *stream) text() string {
 	if kept != "" || len(inner) > 1 {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"
 	}
-	if len(list) == 0 {
+	if len(list) == 0 { // somebody has renamed all columns of the target
 		list = []string{"1"}
 	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + " AS c" + strings.Join(joins, "")

@@ -146,12 +146,6 @@ func appendNumber(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case int64:
 		return strconv.AppendInt(b, v, 10)
-	case int32:
-		return strconv.AppendInt(b, int64(v), 10)
-	case uint64:
-		return strconv.AppendUint(b, v, 10)
-	case bool:
-		return append(b, textOf(v)...)
 	case float64:
 		return append(b, plainNumber(strconv.FormatFloat(v, 'f', -1, 64))...)
 	}

@@ -73,9 +73,6 @@ func (v *verifier) list(ctx context.Context, list, columns, table string, fn fun
 
 // progress tells of rows that were read. All calls come from the goroutine of Run, as the plan may rely on.
 func (v *verifier) progress(table, server string, rows int) {
-	if v.plan.Progress == nil {
-		return
-	}
 	if rows > 0 {
 		v.plan.Progress(table, server, rows)
 	}
@@ -881,14 +878,10 @@ func (s *side) shifted(value any) any {
 // readRefused reads which rows the target has refused.
 func readRefused(ctx context.Context, j *job) error {
 	return j.v.list(ctx, listOfRefused, "server, row_key", j.name, func(row []string) error {
-		server := j.v.position(row[0])
-		if server < 0 {
-			return nil
-		}
 		if j.refused == nil {
 			j.refused = newIndex()
 		}
-		return j.refused.set(rowAt(server, row[1]), "")
+		return j.refused.set(rowAt(j.v.position(row[0]), row[1]), "")
 	})
 }
 
@@ -963,10 +956,7 @@ func keyText(values []any, columns []*column, exact bool) string {
 			parts[i] = text
 		}
 	}
-	list, err := json.Marshal(parts)
-	if err != nil {
-		return strings.Join(parts, "|")
-	}
+	list, _ := json.Marshal(parts) // which never fails for texts
 	return shortened(string(list))
 }
 

@@ -174,12 +174,8 @@ func counters(ctx context.Context, j *job) error {
 
 // sum compares a sum over all sources with that of the target.
 func (v *verifier) sum(ctx context.Context, s Sum) error {
-	j := v.jobs[s.Table]
-	if j == nil {
-		return nil
-	}
 	want := new(big.Rat)
-	for _, from := range j.sides {
+	for _, from := range v.jobs[s.Table].sides {
 		n, err := from.d.total(ctx, s, from.kept())
 		if err != nil {
 			return err
