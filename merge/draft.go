@@ -987,7 +987,8 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named 
 	least int) (string, error) {
 	var parts []string
 	enough, tenths := false, int64(9)
-	keys := slices.Equal(d.ws.target.Tables[parent].Primary, []string{named})
+	t := d.ws.target.Tables[parent]
+	keys := t != nil && slices.Equal(t.Primary, []string{named})
 	if keys {
 		tenths = 1
 	}

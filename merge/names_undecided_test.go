@@ -294,3 +294,77 @@ func TestNamesOfATableThatTheTargetLacksAreLookedFor(t *testing.T) {
 		}
 	})
 }
+
+// Money that stands beside the key of its owner, as a text, is that of the owner, and not of who had the same key on
+// another server. The tables whose rows become one, or may not be equal, are called before and behind the owners.
+func TestRowsAreComparedByTheNewNamesThatTheyRepeat(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) PRIMARY KEY, tag VARCHAR(20))"}
+		tables := map[string]*merge.TablePlan{"players": {Policy: merge.Rename,
+			Rename: &merge.RenamePlan{Column: "citizen"}}}
+		for _, name := range []string{"accounts", "savings", "badges", "stats"} {
+			schema = append(schema, "CREATE TABLE "+name+" (owner VARCHAR(20) PRIMARY KEY, money BIGINT, tag VARCHAR(20))")
+			tables[name] = &merge.TablePlan{Policy: merge.Sum, Key: []string{"owner"}, Sum: []string{"money"}}
+			if strings.HasSuffix(name, "s") && len(name) < 7 {
+				tables[name] = &merge.TablePlan{Policy: merge.Copy}
+			}
+			r := tables["players"].Rename
+			r.Copies = append(r.Copies, merge.NameCopy{Table: name, Column: "owner"})
+		}
+		server := func(number int) (all []string) {
+			for n := range 30 {
+				citizen := fmt.Sprintf("QB%d", n)
+				all = append(all, fmt.Sprintf("INSERT INTO players VALUES ('%s', '%d')", citizen, number))
+				for _, name := range []string{"accounts", "savings", "badges", "stats"} {
+					all = append(all, fmt.Sprintf("INSERT INTO %s VALUES ('%s', %d, '%d')", name, citizen, n*number, number))
+				}
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		if _, found := problems(t, opened(t, plan)); len(found) > 0 {
+			t.Errorf("problems: %v", found)
+		}
+		run(t, open(t, plan))
+		for _, name := range []string{"accounts", "savings", "badges", "stats"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM "+name+
+				" m JOIN players p ON p.citizen = m.owner AND p.tag = m.tag"); n != 60 {
+				t.Errorf("%s: %d of 60 rows have their owner", name, n)
+			}
+		}
+	})
+}
+
+// Where the names of two tables stand in each other, one table has to come first, and that is possible unless rows of
+// both are compared by them.
+func TestNamesInACircleAreComparedByTheNewOnes(t *testing.T) {
+	t.Parallel()
+	schema := func(unique string) []string {
+		return []string{"CREATE TABLE clans (name VARCHAR(20) PRIMARY KEY, leader VARCHAR(20) UNIQUE, tag VARCHAR(20))",
+			"CREATE TABLE heroes (name VARCHAR(20) PRIMARY KEY, clan VARCHAR(20)" + unique + ", tag VARCHAR(20))"}
+	}
+	server := func(number int) (all []string) {
+		for n := range 20 {
+			all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES ('Hero%d', 'Clan%d', '%d')", n, n, number),
+				fmt.Sprintf("INSERT INTO clans VALUES ('Clan%d', 'Hero%d', '%d')", n, n, number))
+		}
+		return all
+	}
+	tables := map[string]*merge.TablePlan{
+		"clans": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name",
+			Copies: []merge.NameCopy{{Table: "heroes", Column: "clan"}}}},
+		"heroes": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name",
+			Copies: []merge.NameCopy{{Table: "clans", Column: "leader"}}}},
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, schema(" UNIQUE"), tables, server(1), server(2))
+		refused(t, into, plan, merge.CodePlan, "before the new names of heroes in it are known")
+		_, into, plan = small(t, target, schema(""), tables, server(1), server(2))
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM clans c JOIN heroes h ON h.name = c.leader AND h.clan = c.name "+
+			"AND h.tag = c.tag"); n != 40 {
+			t.Errorf("%d of 40 clans have their leader", n)
+		}
+	})
+}

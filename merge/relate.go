@@ -439,6 +439,7 @@ func (ws *workspace) follow() {
 		j.follows = f
 	}
 	ws.followNames()
+	ws.unknownNames()
 }
 
 // joined joins two conditions. One that belongs to another table cannot be joined.
@@ -541,6 +542,23 @@ func (ws *workspace) followNames() {
 	}
 }
 
+// unknownNames reports columns by which rows are compared before the new names in them are known, as tables in a
+// circle are.
+func (ws *workspace) unknownNames() {
+	for i, j := range ws.order {
+		for _, n := range j.follows.names {
+			named := func(parent *tableJob) bool { return parent.name == n.parent }
+			if slices.IndexFunc(ws.order, named) >= i && j.compares(n.column) {
+				ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: n.column,
+					Message: "rows are compared by it before the new names of " + n.parent + " in it are known, because " +
+						n.parent + " does not come before " + j.name,
+					Remedy: "remove the reference or the entry under copies: that leads from " + n.parent + " back to " +
+						j.name + ", or make such names different on the servers"})
+			}
+		}
+	}
+}
+
 // keyOfNamed returns SQL for each column of the primary key of the row whose name a row, with the alias s,
 // has. The server itself compares the names, by its collation.
 func (s selection) keyOfNamed(n nameLink) []string {
@@ -563,23 +581,30 @@ func (s selection) keyOfNamed(n nameLink) []string {
 	return all
 }
 
-// sortTables orders parents before children. Tables that refer to each other in a circle follow each other;
-// their order depends only on the references that cannot be NULL. The result depends on names and references
-// alone, so every run has the same order.
+// sortTables orders parents before children, and tables whose names change before those whose rows are compared by
+// them, so that the new ones are known. Tables that refer to each other in a circle follow each other; their order
+// depends only on the references that cannot be NULL. The result depends on names and references alone, so every
+// run has the same order.
 func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
-	leads := map[place]bool{} // from a table to another one, over any number of tables between them
-	var follow func(from, by string)
-	follow = func(from, by string) {
-		for _, ref := range jobs[by].refs {
-			if to := (place{from, ref.Parent}); jobs[ref.Parent] != nil && !leads[to] {
-				leads[to] = true
-				follow(from, ref.Parent)
+	named := map[string][]string{} // the tables whose names rows of a table are compared by
+	for name, j := range sorted(jobs) {
+		if j.plan.Rename == nil {
+			continue
+		}
+		for _, c := range j.plan.Rename.Copies {
+			if copies := jobs[c.Table]; copies != nil && copies.compares(c.Column) {
+				named[c.Table] = append(named[c.Table], name)
 			}
 		}
 	}
-	for name := range jobs {
-		follow(name, name)
+	parents := func(name string) (all []string) {
+		for _, ref := range jobs[name].refs {
+			all = append(all, ref.Parent)
+		}
+		return all
 	}
+	leads := reachable(jobs, parents)
+	after := reachable(jobs, func(name string) []string { return append(parents(name), named[name]...) })
 	done := map[string]bool{}
 	var add func(name string)
 	add = func(name string) {
@@ -593,8 +618,13 @@ func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle)
 			}
 		}
 		for _, member := range group {
-			for _, ref := range jobs[member].refs {
-				add(ref.Parent)
+			for _, parent := range parents(member) {
+				add(parent)
+			}
+			for _, parent := range named[member] {
+				if !after[place{parent, member}] { // in a circle, what must exist first decides
+					add(parent)
+				}
 			}
 		}
 		names, possible := sortCircle(jobs, group)
@@ -609,6 +639,24 @@ func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle)
 		add(name)
 	}
 	return order, circles
+}
+
+// reachable returns from which table one comes to which other one, over any number of tables between them.
+func reachable(jobs map[string]*tableJob, next func(name string) []string) map[place]bool {
+	leads := map[place]bool{}
+	var follow func(from, by string)
+	follow = func(from, by string) {
+		for _, name := range next(by) {
+			if to := (place{from, name}); jobs[name] != nil && !leads[to] {
+				leads[to] = true
+				follow(from, name)
+			}
+		}
+	}
+	for name := range jobs {
+		follow(name, name)
+	}
+	return leads
 }
 
 // sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
