@@ -106,7 +106,8 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 				return err
 			}
 		}
-		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s))
+		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s),
+			c.nullKeys(ctx, j, src, s))
 	})
 }
 
@@ -237,6 +238,29 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			Count: n, Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
 				"written without",
 			Remedy: "remove the zeros on the server, or give the column a value by set:"})
+	}
+	return nil
+}
+
+// nullKeys refuses rows with NULL in a column by which rows become one. To a database they are equal to no other
+// row, and a game may mean one row of the whole server by it, such as the account of a club that has no owner.
+func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
+	if !j.plan.Policy.collapses() {
+		return nil
+	}
+	for _, name := range j.plan.Key {
+		value, own, _ := src.sel.given(j, name, "s")
+		if own == nil || !own.Nullable {
+			continue
+		}
+		n, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*)", src.sel.rows(src, value+" IS NULL")))
+		if err != nil {
+			return err
+		}
+		c.report.problemIf(n > 0, Problem{Code: CodeNull, Server: s.Name, Table: j.name, Column: name, Count: n,
+			Message: "NULL in a column of the key by which rows become one, so they would be equal to no other row",
+			Remedy: "give the column a value by set:, such as COALESCE(" + name + ", a value that no row has); or " +
+				"name other columns under key:; or leave such rows out by where:"})
 	}
 	return nil
 }

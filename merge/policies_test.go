@@ -318,3 +318,33 @@ func TestKeysThatWereCountedMoveOutOfEachOthersWay(t *testing.T) {
 		}
 	})
 }
+
+// The account of a club has no owner, and there is one on each server. A database takes no two of them for equal, so
+// both would come, and the game would find the money of one.
+func TestRowsWithoutAValueInTheKeyDoNotStayApartInSilence(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE purses (id BIGINT PRIMARY KEY, name VARCHAR(20) NOT NULL, owner VARCHAR(20), " +
+			"money BIGINT NOT NULL, UNIQUE (name, owner))"}
+		server := func(number int) (all []string) {
+			all = append(all, fmt.Sprintf("INSERT INTO purses VALUES (1, 'police', NULL, %d)", 10*number))
+			for n := 2; n < 30; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO purses VALUES (%d, 'bank', 'QB%d', %d)", n, n*number, n))
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{"purses": {Policy: merge.Sum, Key: []string{"name", "owner"},
+			Sum: []string{"money"}, Renumber: merge.Behind}}
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		refused(t, into, plan, merge.CodeNull, "owner: 1 row: NULL in a column of the key")
+		tables["purses"].Set = map[string]string{"owner": "COALESCE(owner, 'nobody')"}
+		plan.GivesUp = map[string]merge.GivenUp{"purses": {Collapsed: 14}}
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT SUM(money) FROM purses WHERE name = 'police'"); n != 30 {
+			t.Errorf("the police has %d", n)
+		}
+		if got := failures(t, open(t, plan)); len(got) > 0 {
+			t.Errorf("verify says %v", got)
+		}
+	})
+}
