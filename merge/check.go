@@ -238,6 +238,10 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 	if err != nil {
 		return err
 	}
+	if len(r.stage.narrow) > 0 { // rows that the stage lacks cannot be compared
+		c.report.Problems = append(c.report.Problems, r.stage.narrow...)
+		return errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))
+	}
 	switch p := j.plan; {
 	case p.Policy == Rename:
 		err = (&renamer{resolver: r}).rename(ctx)

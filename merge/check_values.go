@@ -145,6 +145,8 @@ type rehearsal struct {
 const remedyOfValue = "correct it on its server, give the column a value by set:, or change the column of " +
 	"the target"
 
+const messageTooLong = "longer than the %d characters of the target, such as in row %s"
+
 // finding is what is wrong with a column.
 type finding struct {
 	Problem
@@ -232,8 +234,7 @@ func (r *rehearsal) fitting(rows []row) []row {
 			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
 				len(text) > p.target.MaxChars &&
 				utf8.RuneCountInString(text) > p.target.MaxChars:
-				r.find(CodeTooLong, i, !lite, fmt.Sprintf("longer than the %d characters of the target, such as in "+
-					"row %s", p.target.MaxChars, sqldb.KeyText(row.key)))
+				r.find(CodeTooLong, i, !lite, fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
 			default:
 				continue
 			}
@@ -337,6 +338,10 @@ func (r *rehearsal) tell() {
 		p := f.Problem
 		if p.Code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
+		}
+		copied := slices.IndexFunc(r.src.repeats, func(n sourceName) bool { return n.column == p.Column })
+		if r.decided && p.Code == CodeTooLong && copied >= 0 {
+			p.Remedy = remedyOfCopy(r.src.repeats[copied].parent)
 		}
 		switch {
 		case p.Code == CodeColumnType:

@@ -368,3 +368,36 @@ func TestNamesInACircleAreComparedByTheNewOnes(t *testing.T) {
 		}
 	})
 }
+
+// The plate of a car is longer than that of the trunk which belongs to it, and becomes longer by its new name. The
+// trunk is found by its plate, so it is compared, and a plate without a key is only written.
+func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE cars (plate VARCHAR(12) PRIMARY KEY)",
+			"CREATE TABLE trunks (plate VARCHAR(8) PRIMARY KEY)",
+			"CREATE TABLE visits (id BIGINT PRIMARY KEY, plate VARCHAR(8))"}
+		server := func(number int) (all []string) {
+			for n := range 5 {
+				all = append(all, fmt.Sprintf("INSERT INTO cars VALUES ('ABC 12%d')", n),
+					fmt.Sprintf("INSERT INTO trunks VALUES ('ABC 12%d')", n),
+					fmt.Sprintf("INSERT INTO visits VALUES (%s, 'ABC 12%d')", id(number, n+1), n))
+			}
+			return all
+		}
+		car := &merge.RenamePlan{Column: "plate", Copies: []merge.NameCopy{{Table: "visits", Column: "plate"}}}
+		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Rename, Rename: car},
+			"trunks": {Policy: merge.Skip}, "visits": {Policy: merge.Copy}}
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		says := "plate: 5 rows: longer than the 8 characters"
+		refused(t, into, plan, merge.CodeTooLong, "s2: visits: "+says)
+		tables["trunks"].Policy, car.Copies = merge.Copy, append(car.Copies, merge.NameCopy{Table: "trunks", Column: "plate"})
+		refused(t, into, plan, merge.CodeTooLong, "s2: trunks: "+says)
+		refused(t, into, plan, merge.CodeTooLong, "the new names of cars shorter")
+		car.Max, car.Format = 8, "{name}{server}"
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM trunks WHERE plate LIKE '%2'"); n != 6 {
+			t.Errorf("%d trunks have a new plate, or that with 2", n)
+		}
+	})
+}

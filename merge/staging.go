@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -24,6 +25,8 @@ type stage struct {
 	// merge_n of the row, merge_rank is 1 for the row of a group that stays as it is, and merge_keeper is the
 	// merge_n of that one.
 	name, found string
+	// narrow are the columns that are too short for new names which they repeat. Their rows are not loaded.
+	narrow []Problem
 	// byBytes says that no key is an expression, which may do other things to names in another collation. So
 	// PostgreSQL can sort them by their bytes, which takes half the time that most collations do.
 	byBytes bool
@@ -132,6 +135,7 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		if err := s.decisions.copyNames(ctx, src, rows); err != nil {
 			return err
 		}
+		rows = s.fitting(src, rows)
 		if err := s.decisions.references(ctx, src, rows); err != nil {
 			return err
 		}
@@ -175,6 +179,36 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		tick(int(read.read))
 		return nil
 	})
+}
+
+// fitting returns the rows whose columns can hold the new names that they repeat, and notes the others.
+func (s *stage) fitting(src *sourceTable, rows []row) []row {
+	return slices.DeleteFunc(rows, func(r row) bool {
+		for _, n := range src.repeats {
+			text, is := r.values[n.index].(string)
+			most := src.pairs[n.index].target.MaxChars
+			if !is || most == 0 || utf8.RuneCountInString(text) <= most {
+				continue
+			}
+			at := slices.IndexFunc(s.narrow, func(p Problem) bool {
+				return p.Server == src.owner.Name && p.Column == n.column
+			})
+			if at < 0 {
+				at, s.narrow = len(s.narrow), append(s.narrow, Problem{Code: CodeTooLong, Server: src.owner.Name,
+					Table: s.job.name, Column: n.column, Remedy: remedyOfCopy(n.parent),
+					Message: fmt.Sprintf(messageTooLong, most, sqldb.KeyText(r.key))})
+			}
+			s.narrow[at].Count++
+			return true
+		}
+		return false
+	})
+}
+
+// remedyOfCopy is the remedy for a column that is too short for the new names of a table.
+func remedyOfCopy(parent string) string {
+	return "change the column of the target, or make the new names of " + parent +
+		" shorter by format: or max: of the rename"
 }
 
 // group finds the rows that are equal in a key, from a rank on. Within a group, rows are in the order of
