@@ -607,10 +607,13 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there
 		}
-		key := o.key()
+		key, texts := o.key(), "its texts"
+		if path, inside := strings.CutPrefix(o.As, "path "); inside {
+			texts = "texts at " + path + " of its documents"
+		}
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
-			Message: fmt.Sprintf("its texts may be names of %s, which can change, and the plan does not say so "+
-				"(%s)", key.Table, o.Evidence),
+			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)", texts,
+				key.Table, o.Evidence),
 			Remedy: declareIt(c.inPlan(table, o, key), table+"."+o.Column)})
 	})
 }

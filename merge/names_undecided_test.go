@@ -401,3 +401,41 @@ func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {
 		}
 	})
 }
+
+// A car has its plate once more within what the game knows of it, where no copy of a name follows.
+func TestNamesInsideOfDocumentsAreNotLeftBehindInSilence(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE cars (plate VARCHAR(12) PRIMARY KEY, props TEXT)",
+			"CREATE TABLE papers (id BIGINT PRIMARY KEY, signed TEXT)"}
+		server := func(number int) (all []string) {
+			for n := range 30 {
+				all = append(all, fmt.Sprintf(`INSERT INTO cars VALUES ('ABC %d', '{"model":%d,"paint":{"name":"red %d"},"plate":"ABC %d"}')`,
+					n, n, n, n), fmt.Sprintf(`INSERT INTO papers VALUES (%s, '[{"car":"ABC %d","no":"%d"},{"car":"ABC 0"}]')`,
+					id(number, n+1), n, n))
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{"papers": {Policy: merge.Copy},
+			"cars": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "plate"}}}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 {
+			t.Errorf("problems: %v", found)
+		}
+		got := fmt.Sprint(report.Warnings)
+		for _, says := range []string{"cars: props: texts at $.plate of its documents may be names of cars",
+			"papers: signed: texts at $[*].car of its documents may be names of cars", "s2: 30 of 30 texts are names"} {
+			if !strings.Contains(got, says) {
+				t.Errorf("nobody hears that %q: %s", says, got)
+			}
+		}
+		if strings.Contains(got, "paint") || strings.Contains(got, ".no") {
+			t.Errorf("what is no name is taken for one: %s", got)
+		}
+		plan.Plain = []string{"cars.props", "papers.signed"}
+		if report, _ = problems(t, open(t, plan)); strings.Contains(fmt.Sprint(report.Warnings), "documents") {
+			t.Errorf("it is said again: %v", report.Warnings)
+		}
+	})
+}
