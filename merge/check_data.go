@@ -242,8 +242,9 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 	return nil
 }
 
-// nullKeys refuses rows with NULL in a column by which rows become one. To a database they are equal to no other
-// row, and a game may mean one row of the whole server by it, such as the account of a club that has no owner.
+// nullKeys refuses rows with NULL in a column by which rows become one. To a database they are equal to no
+// other row, and a game may mean one row of the whole server by it, such as the account of a club that has no
+// owner.
 func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
 	if !j.plan.Policy.collapses() {
 		return nil
@@ -259,8 +260,8 @@ func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable,
 		}
 		c.report.problemIf(n > 0, Problem{Code: CodeNull, Server: s.Name, Table: j.name, Column: name, Count: n,
 			Message: "NULL in a column of the key by which rows become one, so they would be equal to no other row",
-			Remedy: "give the column a value by set:, such as COALESCE(" + name + ", a value that no row has); or " +
-				"name other columns under key:; or leave such rows out by where:"})
+			Remedy: "give the column a value by set:, such as COALESCE(" + name + ", a value that no row has); " +
+				"or name other columns under key:; or leave such rows out by where:"})
 	}
 	return nil
 }

@@ -542,18 +542,18 @@ func (ws *workspace) followNames() {
 	}
 }
 
-// unknownNames reports columns by which rows are compared before the new names in them are known, as tables in a
-// circle are.
+// unknownNames reports columns by which rows are compared before the new names in them are known, as tables
+// in a circle are.
 func (ws *workspace) unknownNames() {
 	for i, j := range ws.order {
 		for _, n := range j.follows.names {
 			named := func(parent *tableJob) bool { return parent.name == n.parent }
 			if slices.IndexFunc(ws.order, named) >= i && j.compares(n.column) {
 				ws.problems = append(ws.problems, Problem{Code: CodePlan, Table: j.name, Column: n.column,
-					Message: "rows are compared by it before the new names of " + n.parent + " in it are known, because " +
-						n.parent + " does not come before " + j.name,
-					Remedy: "remove the reference or the entry under copies: that leads from " + n.parent + " back to " +
-						j.name + ", or make such names different on the servers"})
+					Message: "rows are compared by it before the new names of " + n.parent + " in it are known, " +
+						"because " + n.parent + " does not come before " + j.name,
+					Remedy: "remove the reference or the entry under copies: that leads from " + n.parent + " back " +
+						"to " + j.name + ", or make such names different on the servers"})
 			}
 		}
 	}
@@ -581,10 +581,10 @@ func (s selection) keyOfNamed(n nameLink) []string {
 	return all
 }
 
-// sortTables orders parents before children, and tables whose names change before those whose rows are compared by
-// them, so that the new ones are known. Tables that refer to each other in a circle follow each other; their order
-// depends only on the references that cannot be NULL. The result depends on names and references alone, so every
-// run has the same order.
+// sortTables orders parents before children, and tables whose names change before those whose rows are
+// compared by them, so that the new ones are known. Tables that refer to each other in a circle follow each
+// other; their order depends only on the references that cannot be NULL. The result depends on names and
+// references alone, so every run has the same order.
 func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle) {
 	named := map[string][]string{} // the tables whose names rows of a table are compared by
 	for name, j := range sorted(jobs) {
