@@ -179,8 +179,8 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 		return nil
 	}
 	name, text := "pn."+k.Quote(own.Name), "s."+k.Quote(copied.Name)
-	exact := func(of *sqldb.Column, form, value string) string {
-		return of.Exactly(k, fmt.Sprintf(form, value))
+	exact := func(column *sqldb.Column, form, value string) string {
+		return column.Exactly(k, fmt.Sprintf(form, value))
 	}
 	names := func(form string) string {
 		return "(SELECT " + exact(own, form, name) + " AS x FROM " + sel.table(n.parent) + " AS pn WHERE " +

@@ -124,7 +124,7 @@ func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, e
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
 func (c *valueCheck) grows(src *sourceTable) bool {
 	return slices.ContainsFunc(src.links, func(l sourceLink) bool {
-		return c.ws.offsets.added[src.of(l.parent)] != 0 &&
+		return c.ws.offsets.added[src.shareOf(l.parent)] != 0 &&
 			(l.path+l.list != "" || src.pairs[l.index].target.Family != sqldb.FamilyInt)
 	})
 }

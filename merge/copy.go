@@ -159,7 +159,7 @@ func (c *copier) shifted(ctx context.Context) (bool, error) {
 	}
 	var shifts []addition
 	for _, l := range c.src.links {
-		share := c.src.of(l.parent)
+		share := c.src.shareOf(l.parent)
 		s := addition{index: l.index, when: l.link.when, offset: a.ws.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue

@@ -231,7 +231,7 @@ func (d *decisions) decided(ctx context.Context, src *sourceTable, share tableSe
 // it.
 func (d *decisions) copyNames(ctx context.Context, src *sourceTable, rows []row) error {
 	for _, n := range src.repeats {
-		share := src.of(n.parent)
+		share := src.shareOf(n.parent)
 		if d.renames[share] == 0 {
 			continue
 		}
@@ -285,7 +285,7 @@ func (d *decisions) touches(src *sourceTable) bool {
 
 // moved reports whether rows of a source table have keys that are renumbered.
 func (d *decisions) moved(src *sourceTable) bool {
-	link := func(l sourceLink) bool { return d.ws.offsets.added[src.of(l.parent)] != 0 }
+	link := func(l sourceLink) bool { return d.ws.offsets.added[src.shareOf(l.parent)] != 0 }
 	return slices.ContainsFunc(src.links, link)
 }
 
@@ -302,10 +302,10 @@ func (d *decisions) onlyRenames(src *sourceTable) bool {
 
 // follows reports whether rows of a source table may have to follow decisions about rows of other tables.
 func (d *decisions) follows(src *sourceTable) bool {
-	link := func(l sourceLink) bool { return d.moves[src.of(l.parent)] > 0 && !l.own }
+	link := func(l sourceLink) bool { return d.moves[src.shareOf(l.parent)] > 0 && !l.own }
 	return slices.ContainsFunc(src.links, link) ||
-		slices.ContainsFunc(src.whole, func(w sourceWhole) bool { return d.moves[src.of(w.parent)] > 0 }) ||
-		slices.ContainsFunc(src.repeats, func(n sourceName) bool { return d.renames[src.of(n.parent)] > 0 })
+		slices.ContainsFunc(src.whole, func(w sourceWhole) bool { return d.moves[src.shareOf(w.parent)] > 0 }) ||
+		slices.ContainsFunc(src.repeats, func(n sourceName) bool { return d.renames[src.shareOf(n.parent)] > 0 })
 }
 
 // moved is a row that stays in the place of another one.
@@ -369,7 +369,7 @@ func (d *decisions) references(ctx context.Context, src *sourceTable, rows []row
 // follow changes the keys in the n-th link of a source table. No two links change one key of a row.
 func (d *decisions) follow(ctx context.Context, src *sourceTable, n int, rows []row) error {
 	l := src.links[n]
-	share, parent := src.of(l.parent), d.ws.jobs[l.parent].key()
+	share, parent := src.shareOf(l.parent), d.ws.jobs[l.parent].key()
 	if d.moves[share] == 0 && d.ws.offsets.added[share] == 0 {
 		return nil
 	}
@@ -443,7 +443,7 @@ type change struct {
 // leads to such a row as a whole.
 func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceWhole,
 	rows []row) (changes []change, err error) {
-	share, parent := src.of(w.parent), d.ws.jobs[w.parent]
+	share, parent := src.shareOf(w.parent), d.ws.jobs[w.parent]
 	if d.moves[share] == 0 {
 		return nil, nil
 	}

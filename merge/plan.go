@@ -520,14 +520,14 @@ func breakAt(line string, longest int, within bool) (index int) {
 	}
 	pieces := regexp.MustCompile(`(?:[\[{]|[,:?-] )(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*')|,`)
 	for _, piece := range pieces.FindAllStringIndex(line, -1) {
-		at := piece[0] + 2
-		if line[piece[0]] != ',' || piece[0] < from || at > len(line) || line[at-1] != ' ' {
+		begin := piece[0] + 2
+		if line[piece[0]] != ',' || piece[0] < from || begin > len(line) || line[begin-1] != ' ' {
 			continue
 		}
-		if index > 0 && at > longest {
+		if index > 0 && begin > longest {
 			break
 		}
-		index = at
+		index = begin
 	}
 	return index
 }

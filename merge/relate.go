@@ -647,8 +647,8 @@ func reachable(jobs map[string]*tableJob, next func(name string) []string) map[p
 	var follow func(from, by string)
 	follow = func(from, by string) {
 		for _, name := range next(by) {
-			if to := (place{from, name}); jobs[name] != nil && !leads[to] {
-				leads[to] = true
+			if pair := (place{from, name}); jobs[name] != nil && !leads[pair] {
+				leads[pair] = true
 				follow(from, name)
 			}
 		}

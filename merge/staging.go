@@ -190,15 +190,15 @@ func (s *stage) fitting(src *sourceTable, rows []row) []row {
 			if !is || most == 0 || utf8.RuneCountInString(text) <= most {
 				continue
 			}
-			at := slices.IndexFunc(s.narrow, func(p Problem) bool {
+			i := slices.IndexFunc(s.narrow, func(p Problem) bool {
 				return p.Server == src.owner.Name && p.Column == n.column
 			})
-			if at < 0 {
-				at, s.narrow = len(s.narrow), append(s.narrow, Problem{Code: CodeTooLong, Server: src.owner.Name,
+			if i < 0 {
+				i, s.narrow = len(s.narrow), append(s.narrow, Problem{Code: CodeTooLong, Server: src.owner.Name,
 					Table: s.job.name, Column: n.column, Remedy: remedyOfCopy(n.parent),
 					Message: fmt.Sprintf(messageTooLong, most, sqldb.KeyText(r.key))})
 			}
-			s.narrow[at].Count++
+			s.narrow[i].Count++
 			return true
 		}
 		return false

@@ -49,9 +49,11 @@ type sourceTable struct {
 }
 
 // share is what decisions and the journal call the table of this server, and of those of another table.
-func (src *sourceTable) share() tableServer { return src.of(src.job.name) }
+func (src *sourceTable) share() tableServer { return src.shareOf(src.job.name) }
 
-func (src *sourceTable) of(table string) tableServer { return tableServer{table, src.owner.Number} }
+func (src *sourceTable) shareOf(table string) tableServer {
+	return tableServer{table, src.owner.Number}
+}
 
 // server is a source of the plan and its database.
 type server struct {

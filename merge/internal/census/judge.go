@@ -170,8 +170,8 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 				i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
 			}
 			all[i].add(part)
-			all[i].of = append(all[i].of, kind)
-			all[i].when = c.equals(ctx, by, all[i].of, c.isText(by))
+			all[i].kinds = append(all[i].kinds, kind)
+			all[i].when = c.equals(ctx, by, all[i].kinds, c.isText(by))
 		}
 		if len(all) > 1 {
 			return all, nil
@@ -352,9 +352,9 @@ func (c *Census) ordinary(col Column, name string) string {
 // conditional is a match of the rows that meet a condition.
 type conditional struct {
 	match
-	when string
-	by   Column   // whose values select the rows
-	of   []string // these values
+	when  string
+	by    Column   // whose values select the rows
+	kinds []string // these values
 	// guessed: the words of a game name a table, and what else they may mean, nobody knows.
 	guessed bool
 	// strays: in rows of other values, too, more are keys than by chance. Then it is not what tells the rows
@@ -365,12 +365,12 @@ type conditional struct {
 // add adds what the rows of one more value have shown.
 func (c *conditional) add(part match) {
 	for _, a := range part.servers {
-		at := slices.IndexFunc(c.servers, func(b against) bool { return b.server == a.server })
-		if at < 0 {
+		i := slices.IndexFunc(c.servers, func(b against) bool { return b.server == a.server })
+		if i < 0 {
 			c.servers = append(c.servers, a)
 			continue
 		}
-		b := &c.servers[at]
+		b := &c.servers[i]
 		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
 		b.reach = max(b.reach, a.reach)
 	}
@@ -427,8 +427,8 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 			i, all = len(all), append(all, conditional{match: match{key: part.key, named: 3}, by: by})
 		}
 		all[i].add(part)
-		all[i].of = append(all[i].of, kind)
-		all[i].when = c.equals(ctx, by, all[i].of, true)
+		all[i].kinds = append(all[i].kinds, kind)
+		all[i].when = c.equals(ctx, by, all[i].kinds, true)
 		all[i].guessed = !isClass(kind) && -all[i].chance() < minChance
 	}
 	return all, nil
@@ -520,8 +520,8 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 	slices.SortStableFunc(all, func(a, b conditional) int { return cmp.Compare(b.score(), a.score()) })
 	for _, a := range all {
 		taken := slices.ContainsFunc(best, func(b conditional) bool {
-			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.of,
-				func(v string) bool { return slices.Contains(b.of, v) })
+			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.kinds,
+				func(v string) bool { return slices.Contains(b.kinds, v) })
 		})
 		if !taken {
 			best = append(best, a)
@@ -550,14 +550,14 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		greatest := strconv.FormatInt(keys.max, 10)
-		of := " FROM " + values(d, col, "")
+		from := " FROM " + values(d, col, "")
 		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
-			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END)", of, joins.text))
+			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END)", from, joins.text))
 		if err != nil {
 			return nil, err
 		}
 		ends, err := d.Strings(ctx, d.SQL("SELECT MIN(", inside, "v.x END), MAX(", inside,
-			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END)", of))
+			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END)", from))
 		if err != nil {
 			return nil, err
 		}
@@ -594,7 +594,7 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		when = append(when, fmt.Sprintf("%s < %d", c.bare(ctx, col), cmp.Or(end, above)))
 	}
 	text := strings.Join(when, " AND ")
-	return []conditional{{match: part, when: text, by: col, of: []string{text}, guessed: true}}, nil
+	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}, nil
 }
 
 // maxKinds is how many different values a column may have that tells which rows refer, maxClasses how many if
@@ -637,18 +637,18 @@ func (c *Census) kinds(ctx context.Context, table string, most int,
 			continue
 		}
 		for _, col := range d.Tables[table].Columns {
-			at := Column{table, col.Name}
+			place := Column{table, col.Name}
 			if !some(i, col) {
 				continue
 			}
-			found, err := kindsOf(ctx, d, at, most)
+			found, err := kindsOf(ctx, d, place, most)
 			if err != nil {
 				return nil, nil, err
 			}
-			if kinds[at] == nil {
-				kinds[at], all = map[string]bool{}, append(all, at)
+			if kinds[place] == nil {
+				kinds[place], all = map[string]bool{}, append(all, place)
 			}
-			maps.Copy(kinds[at], found)
+			maps.Copy(kinds[place], found)
 		}
 	}
 	return all, kinds, nil
@@ -705,20 +705,20 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			values, _ := part.counts()
 			if part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1") {
 				whole.add(part)
-				whole.of = append(whole.of, kind)
+				whole.kinds = append(whole.kinds, kind)
 			} else {
 				others.add(part)
 			}
 		}
-		if len(whole.of) == 0 {
+		if len(whole.kinds) == 0 {
 			continue
 		}
 		values, hits := others.counts()
 		whole.strays = hits*2 >= values && others.deviations(func(a against) (values, density float64) {
 			return float64(a.values), a.density
 		}) >= 3
-		slices.Sort(whole.of)
-		whole.when = c.equals(ctx, by, whole.of, text)
+		slices.Sort(whole.kinds)
+		whole.when = c.equals(ctx, by, whole.kinds, text)
 		if by == col {
 			whole.when = c.ordinary(col, c.bare(ctx, col))
 		}
@@ -730,8 +730,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 // isText reports whether a column holds texts on any server.
 func (c *Census) isText(col Column) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		of := columnOf(d, col)
-		return of != nil && of.Family == sqldb.FamilyText
+		own := columnOf(d, col)
+		return own != nil && own.Family == sqldb.FamilyText
 	})
 }
 
@@ -811,8 +811,8 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 }
 
 // equals returns the condition that a column has one of some values.
-func (c *Census) equals(ctx context.Context, by Column, of []string, text bool) string {
-	quoted := slices.Clone(of)
+func (c *Census) equals(ctx context.Context, by Column, kinds []string, text bool) string {
+	quoted := slices.Clone(kinds)
 	for i, v := range quoted {
 		if text {
 			quoted[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"

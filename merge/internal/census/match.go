@@ -721,10 +721,10 @@ func (m match) beyond() float64 {
 	})
 }
 
-func (m match) deviations(of func(a against) (values, density float64)) float64 {
+func (m match) deviations(expected func(a against) (values, density float64)) float64 {
 	more, variance := 0.0, 0.25 // so that a few values say little
 	for _, a := range m.servers {
-		n, density := of(a)
+		n, density := expected(a)
 		more += float64(a.hits) - n*density
 		variance += n * density * (1 - density)
 	}

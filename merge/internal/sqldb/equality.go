@@ -56,9 +56,9 @@ func (c *Column) Measure(k Kind, standard *Column, standardKind Kind) Yardstick 
 func (c *Column) written() bool { return c.Family == FamilyText || c.Family == FamilyUUID }
 
 // Comparable reports whether a column holds keys that mean the same in another column.
-func (c *Column) Comparable(to *Column) bool {
-	return c.Family == to.Family && (c.Family == FamilyInt || c.Family == FamilyBytes) ||
-		c.written() && to.written()
+func (c *Column) Comparable(other *Column) bool {
+	return c.Family == other.Family && (c.Family == FamilyInt || c.Family == FamilyBytes) ||
+		c.written() && other.written()
 }
 
 // Refers reports whether values of a column can be keys of another one of the same database. Texts may hold

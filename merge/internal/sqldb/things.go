@@ -192,7 +192,7 @@ func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error
 // the one that the default depends on, or names in a text, or else the one that belongs to the column.
 func postgresSequence(q *Statement, t *Table, column string) *Statement {
 	table := PostgreSQL.Quote(t.Name)
-	of := func(what string) {
+	note := func(what string) {
 		q.Add("(SELECT " + what + " FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid " +
 			"AND a.attnum = e.adnum LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = " +
 			"e.oid AND d.refclassid = 'pg_class'::regclass AND EXISTS (SELECT 1 FROM pg_sequence s " +
@@ -200,9 +200,9 @@ func postgresSequence(q *Statement, t *Table, column string) *Statement {
 			Add("::text::regclass AND a.attname = ").Bind(column).Add("::text ORDER BY d.refobjid LIMIT 1)")
 	}
 	q.Add("COALESCE(")
-	of("d.refobjid::regclass")
+	note("d.refobjid::regclass")
 	q.Add(", ")
-	of("to_regclass(substring(pg_get_expr(e.adbin, e.adrelid) from 'nextval\\(+''([^'']+)''::text'))")
+	note("to_regclass(substring(pg_get_expr(e.adbin, e.adrelid) from 'nextval\\(+''([^'']+)''::text'))")
 	return q.Add(", pg_get_serial_sequence(").Bind(table).Add("::text, ").Bind(column).Add("::text)::regclass)")
 }
 

@@ -146,10 +146,10 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 			all = append(all, "ALTER TABLE "+r.name+" ALTER COLUMN "+PostgreSQL.Quote(c.Name)+" DROP NOT NULL")
 		}
 	}
-	of := here(" = (SELECT oid FROM pg_class WHERE relnamespace = {here} AND relname = ")
+	same := here(" = (SELECT oid FROM pg_class WHERE relnamespace = {here} AND relname = ")
 	if t.partitioned {
 		rows, err := r.d.Strings(ctx, r.d.SQL("SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') "+
-			"FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", of).
+			"FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", same).
 			Bind(t.Name).Add(")"))
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 		"FROM ' USING .*'), ' NULLS NOT DISTINCT', '') "+
 		"FROM pg_index i WHERE (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 "+
 		"FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attlen < 0)) "+
-		"AND i.indrelid", of).Bind(t.Name).Add(")"))
+		"AND i.indrelid", same).Bind(t.Name).Add(")"))
 	for _, row := range rows {
 		all = append(all, "CREATE INDEX ON "+r.name+row[0])
 	}
@@ -246,19 +246,19 @@ func (r *Trial) empty(ctx context.Context, name string) error {
 func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values []any)) error {
 	q := r.d.SQL("SELECT s.", trialNumber)
 	texts := make([]bool, len(columns)+1)
-	for i, at := range columns {
-		c := r.columns[at]
+	for i, position := range columns {
+		c := r.columns[position]
 		q.Add(", ", c.ReadExpression(r.d.Kind))
 		texts[i+1] = !r.raw && c.Family != FamilyBytes && c.Family != FamilyOther
 	}
 	q.Add(" FROM ", r.name, " AS s")
 	return r.d.Fetch(ctx, q, Fetch{Texts: texts, Steady: true}, func(values []any) error {
 		n, err := Integer(values[0])
-		at, ok := n.(int64)
+		number, ok := n.(int64)
 		if err != nil || !ok {
 			return fmt.Errorf("a row of the trial has the number %v", values[0])
 		}
-		fn(int(at), values[1:])
+		fn(int(number), values[1:])
 		return nil
 	})
 }
@@ -291,8 +291,8 @@ func (r *Trial) Drop(ctx context.Context) error {
 	if r.writer != nil {
 		err = r.writer.Close()
 	}
-	for at, w := range r.singles {
-		err = errors.Join(err, w.Close(), r.d.DropTemporary(ctx, fmt.Sprintf("%s_c%d", r.name, at)))
+	for position, w := range r.singles {
+		err = errors.Join(err, w.Close(), r.d.DropTemporary(ctx, fmt.Sprintf("%s_c%d", r.name, position)))
 	}
 	return errors.Join(err, r.d.DropTemporary(ctx, r.name))
 }

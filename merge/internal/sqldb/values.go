@@ -20,13 +20,13 @@ import (
 // Native converts what a driver returned for a column to the form described above. The value goes back to a
 // database of the same kind and to a column of the same type, so its text is not looked at: whatever one
 // database can store, such as infinity, the year 10000, or 0000-00-00, the other one can store too.
-func Native(v any, to *Column) (any, error) {
+func Native(v any, target *Column) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
-	switch to.Family {
+	switch target.Family {
 	case FamilyInt, FamilyBool, FamilyFloat, FamilyBytes:
-		return Canonical(v, to, false)
+		return Canonical(v, target, false)
 	}
 	if _, ok := v.(string); ok {
 		return v, nil // the same interface value, which saves an allocation
@@ -36,7 +36,7 @@ func Native(v any, to *Column) (any, error) {
 
 // Canonical converts what a driver returned to the form described above, for a column of the target. With raw
 // the value stays as it is.
-func Canonical(v any, to *Column, raw bool) (any, error) {
+func Canonical(v any, target *Column, raw bool) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func Canonical(v any, to *Column, raw bool) (any, error) {
 	}
 	var out any
 	var err error
-	switch to.Family {
+	switch target.Family {
 	case FamilyText, FamilyJSON, FamilyUUID:
 		if _, ok := v.(string); ok {
 			return v, nil // the same interface value, which saves an allocation
@@ -65,27 +65,27 @@ func Canonical(v any, to *Column, raw bool) (any, error) {
 	case FamilyTime:
 		out, err = timeOf(v)
 		if text, ok := out.(string); ok && err == nil {
-			out, err = fraction(text, to)
+			out, err = fraction(text, target)
 		}
 	case FamilyDate:
 		out, err = timeOf(v)
 		if text, ok := out.(string); ok {
 			out, text, _ = strings.Cut(text, " ")
-			if strings.Trim(text, "0:.") != "" && !to.Cuts {
-				return nil, fmt.Errorf("column %s: %q has a time of day, which a date does not keep", to.Name,
+			if strings.Trim(text, "0:.") != "" && !target.Cuts {
+				return nil, fmt.Errorf("column %s: %q has a time of day, which a date does not keep", target.Name,
 					Shorten(Text(v)))
 			}
 		}
 	case FamilyClock:
-		out, err = fraction(Text(v), to)
+		out, err = fraction(Text(v), target)
 	default:
 		out = Text(v)
 	}
 	if errors.Is(err, errFraction) {
-		return nil, fmt.Errorf("column %s: %q %w", to.Name, Shorten(Text(v)), err)
+		return nil, fmt.Errorf("column %s: %q %w", target.Name, Shorten(Text(v)), err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("column %s: %q is not a valid %s", to.Name, Shorten(Text(v)), to.Family)
+		return nil, fmt.Errorf("column %s: %q is not a valid %s", target.Name, Shorten(Text(v)), target.Family)
 	}
 	return out, nil
 }
@@ -242,26 +242,26 @@ func trimZeros(text string) string {
 }
 
 // fraction checks that a column keeps all digits of a fraction of a second. A column that may cut them does.
-func fraction(text string, to *Column) (string, error) {
+func fraction(text string, target *Column) (string, error) {
 	text = trimZeros(text)
 	whole, digits, _ := strings.Cut(text, ".")
 	switch {
-	case to.precision < 0 || len(digits) <= to.precision:
+	case target.precision < 0 || len(digits) <= target.precision:
 		return text, nil
-	case !to.Cuts:
+	case !target.Cuts:
 		return "", errFraction
-	case to.precision == 0:
+	case target.precision == 0:
 		return whole, nil
 	}
-	return trimZeros(whole + "." + digits[:to.precision]), nil
+	return trimZeros(whole + "." + digits[:target.precision]), nil
 }
 
 // postgresText returns the text form of a value that PostgreSQL reads.
-func postgresText(v any, to *Column) string {
+func postgresText(v any, target *Column) string {
 	switch {
-	case to.Family == FamilyBytes:
+	case target.Family == FamilyBytes:
 		return `\x` + hex.EncodeToString([]byte(Text(v)))
-	case to.zoned():
+	case target.zoned():
 		if text := Text(v); strings.HasSuffix(text, "infinity") {
 			return text
 		}
@@ -278,8 +278,8 @@ func postgresText(v any, to *Column) string {
 
 // ComparableText returns the text of a decimal or of a UUID that is the same on both sides of a copy. Every
 // kind of database formats them in its own way.
-func ComparableText(v any, to *Column) string {
-	if to.Family == FamilyUUID {
+func ComparableText(v any, target *Column) string {
+	if target.Family == FamilyUUID {
 		return strings.ToLower(Text(v))
 	}
 	return trimZeros(decimalText(v))
@@ -368,16 +368,16 @@ func keyParts(text string) ([]string, error) {
 }
 
 // Adapt converts a value to what the driver of the target has to bind.
-func Adapt(k Kind, v any, to *Column, raw bool) any {
+func Adapt(k Kind, v any, target *Column, raw bool) any {
 	if v == nil || raw {
 		return v
 	}
 	switch {
-	case k == SQLite && to.Family == FamilyTime:
+	case k == SQLite && target.Family == FamilyTime:
 		// As GORM and the usual drivers write it, so that they read it back as a time.
 		return Text(v) + "+00:00"
-	case k == PostgreSQL && to.Family != FamilyBytes:
-		return postgresText(v, to) // the server converts it to the type of the column
+	case k == PostgreSQL && target.Family != FamilyBytes:
+		return postgresText(v, target) // the server converts it to the type of the column
 	}
 	return v
 }
@@ -448,7 +448,7 @@ func sameNumber(a, b string) bool { return a == b || plainNumber(a) == plainNumb
 // this is only equal to itself, because its digits would fill the memory. So is what is no number.
 func plainNumber(text string) string {
 	const maxExponent = 4
-	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > maxExponent+1 {
+	if exponent := strings.IndexAny(text, "eE"); exponent >= 0 && len(text)-exponent > maxExponent+1 {
 		return text
 	}
 	if n, ok := new(big.Rat).SetString(text); ok {

@@ -266,8 +266,8 @@ func CopyFrom(ctx context.Context, d *DB, from io.Reader, text string) (int64, e
 }
 
 // CopyTo runs COPY TO STDOUT.
-func CopyTo(ctx context.Context, d *DB, to io.Writer, text string) (int64, error) {
-	return runCopy(ctx, d, "CopyTo", to, text)
+func CopyTo(ctx context.Context, d *DB, out io.Writer, text string) (int64, error) {
+	return runCopy(ctx, d, "CopyTo", out, text)
 }
 
 func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (n int64, err error) {

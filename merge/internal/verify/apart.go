@@ -20,7 +20,7 @@ func leftBehind(ctx context.Context, j *job) error {
 			continue
 		}
 		name := k.quote(r.columns[0])
-		if c := j.to.column(r.columns[0]); c != nil && c.class != classNumber {
+		if c := j.target.column(r.columns[0]); c != nil && c.class != classNumber {
 			name = k.integer(name)
 		}
 		if err := j.v.noRows(ctx, "apart", j.name, "rows whose "+r.columns[0]+" has an old key of "+parent.name,
@@ -87,13 +87,13 @@ type trail struct {
 // newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not
 // changed.
 func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error) {
-	if child == nil || parent == nil || !parent.moves || child.to.column(w.Column) == nil {
+	if child == nil || parent == nil || !parent.moves || child.target.column(w.Column) == nil {
 		return nil, nil
 	}
 	t := &trail{watched: w, child: child, parent: parent}
 	for _, s := range child.sides {
-		to := parent.on(s.server)
-		if s.table.column(w.Column) == nil || to == nil {
+		other := parent.on(s.server)
+		if s.table.column(w.Column) == nil || other == nil {
 			continue
 		}
 		all, err := t.rows(ctx, s, false)
@@ -105,7 +105,7 @@ func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error
 			return nil, err
 		}
 		t.all, t.before = t.all+all, t.before+hits
-		if to.added == 0 {
+		if other.added == 0 {
 			t.stay += hits
 		}
 	}

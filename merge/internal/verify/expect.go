@@ -27,11 +27,11 @@ func newExpecter(s *stream) *expecter {
 	e := &expecter{stream: s, changes: map[int]any{}, passed: map[int][]passage{}}
 	for _, name := range s.rowKey() {
 		if s.table.column(name) != nil {
-			e.keyColumns = append(e.keyColumns, s.to.column(name))
+			e.keyColumns = append(e.keyColumns, s.target.column(name))
 		}
 	}
-	for _, name := range s.to.primary {
-		e.primary = append(e.primary, s.to.column(name))
+	for _, name := range s.target.primary {
+		e.primary = append(e.primary, s.target.column(name))
 	}
 	e.findCopies()
 	return e
@@ -49,9 +49,9 @@ func entryOf(text string) *entry {
 
 // copied is a column that repeats the name of the row to which another column refers.
 type copied struct {
-	owner   *job
-	key     []*column // of the owner
-	ref, at int       // ref is -1 if nothing leads to the row
+	owner    *job
+	key      []*column // of the owner
+	ref, pos int       // ref is -1 if nothing leads to the row
 }
 
 func (e *expecter) findCopies() {
@@ -60,18 +60,18 @@ func (e *expecter) findCopies() {
 			continue
 		}
 		for _, c := range owner.plan.Rename.Copies {
-			ref, has := e.at[c.Ref]
-			at, hasToo := e.at[c.Column]
+			ref, has := e.positions[c.Ref]
+			pos, hasToo := e.positions[c.Column]
 			switch {
 			case c.Table != e.name || !hasToo:
 			case c.Ref == "":
-				e.copies = append(e.copies, copied{owner, nil, -1, at})
+				e.copies = append(e.copies, copied{owner, nil, -1, pos})
 			case has:
-				key := cmp.Or(owner.identity(), e.to.column(c.Ref)) // if the target has lost the key
-				if len(owner.to.primary) == 1 {
-					key = owner.to.column(owner.to.primary[0])
+				key := cmp.Or(owner.identity(), e.target.column(c.Ref)) // if the target has lost the key
+				if len(owner.target.primary) == 1 {
+					key = owner.target.column(owner.target.primary[0])
 				}
-				e.copies = append(e.copies, copied{owner, []*column{key}, ref, at})
+				e.copies = append(e.copies, copied{owner, []*column{key}, ref, pos})
 			}
 		}
 	}
@@ -80,8 +80,8 @@ func (e *expecter) findCopies() {
 // keyOf returns the key of a row on its server, as the lists of the merge name it.
 func (e *expecter) keyOf(values []any) string {
 	key := make([]any, len(e.key))
-	for i, at := range e.key {
-		key[i] = values[at]
+	for i, pos := range e.key {
+		key[i] = values[pos]
 	}
 	return keyText(key, e.keyColumns, e.exactly())
 }
@@ -90,8 +90,8 @@ func (e *expecter) keyOf(values []any) string {
 func (e *expecter) newKey(values []any) string {
 	key := make([]any, len(e.primary))
 	for i, c := range e.primary {
-		if at, has := e.at[c.name]; has {
-			key[i] = values[at]
+		if pos, has := e.positions[c.name]; has {
+			key[i] = values[pos]
 		}
 	}
 	return keyText(key, e.primary, e.v.exact())
@@ -117,15 +117,15 @@ func (e *expecter) row(values []any) (bool, error) {
 		return false, err
 	}
 	if e.moves {
-		if at, has := e.at[e.identity().name]; has {
-			e.changes[at] = e.shifted(values[at])
+		if pos, has := e.positions[e.identity().name]; has {
+			e.changes[pos] = e.shifted(values[pos])
 		}
 	}
 	if err := e.rename(key, values, e.changes); err != nil {
 		return false, err
 	}
-	for at, value := range e.changes {
-		values[at] = value
+	for pos, value := range e.changes {
+		values[pos] = value
 	}
 	if e.listed != nil && (e.v.keyless || e.listed.key == e.newKey(values)) {
 		e.met++
@@ -140,8 +140,8 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 		edge := &e.edges[n]
 		r, parent := edge.reference, e.v.jobs[edge.parent]
 		lacks := func(name string) bool {
-			at, ok := e.at[name]
-			return !ok || values[at] == nil
+			pos, ok := e.positions[name]
+			return !ok || values[pos] == nil
 		}
 		if edge.applies >= 0 && textOf(values[edge.applies]) != "1" ||
 			slices.ContainsFunc(r.columns, lacks) || slices.ContainsFunc(r.rest, lacks) {
@@ -149,8 +149,8 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 		}
 		if edge.there >= 0 && e.plan.Orphans == "null" && textOf(values[edge.there]) != "1" {
 			for _, name := range r.columns {
-				if e.to.column(name).nullable {
-					changes[e.at[name]] = nil
+				if e.target.column(name).nullable {
+					changes[e.positions[name]] = nil
 				}
 			}
 			continue
@@ -177,29 +177,29 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 	if parent.moved != nil {
 		e.buffer = e.buffer[:0]
 		for i, name := range r.columns {
-			c := parent.to.column(r.targets[i])
+			c := parent.target.column(r.targets[i])
 			if c == nil {
 				return nil // the target lacks it or computes it, and no row became another one by it
 			}
-			e.buffer = form{class: c.class, digits: -1}.append(e.buffer, values[e.at[name]])
+			e.buffer = form{class: c.class, digits: -1}.append(e.buffer, values[e.positions[name]])
 		}
 		text, ok, err := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
 		if err != nil || !ok {
 			return err
 		}
 		for i, now := range restored([]byte(text)) {
-			at := e.at[r.columns[i]]
-			changes[at] = e.stored(at, now)
+			pos := e.positions[r.columns[i]]
+			changes[pos] = e.stored(pos, now)
 		}
 		return nil
 	}
 	for i, name := range r.columns {
-		at := e.at[name]
+		pos := e.positions[name]
 		switch {
 		case parent.moves && r.targets[i] == parent.identity().name:
-			changes[at] = e.stored(at, parent.on(e.server).shifted(values[at]))
+			changes[pos] = e.stored(pos, parent.on(e.server).shifted(values[pos]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
-			if err := e.byName(parent, values, at, changes); err != nil {
+			if err := e.byName(parent, values, pos, changes); err != nil {
 				return err
 			}
 		default:
@@ -212,18 +212,19 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 }
 
 // byName gives a column that repeats the old name of a row of its server the new one.
-func (e *expecter) byName(owner *job, values []any, at int, changes map[int]any) error {
-	text, ok, err := owner.names.get(sumOf([]byte("name " + strconv.Itoa(e.server) + " " + textOf(values[at]))))
+func (e *expecter) byName(owner *job, values []any, pos int, changes map[int]any) error {
+	key := "name " + strconv.Itoa(e.server) + " " + textOf(values[pos])
+	text, ok, err := owner.names.get(sumOf([]byte(key)))
 	if ok && err == nil {
-		changes[at] = text
+		changes[pos] = text
 	}
 	return err
 }
 
 // stored returns a key as SQLite stores it in a column: a column of numbers makes a number of a text that is
 // one, and a column of texts the other way round.
-func (e *expecter) stored(at int, key any) any {
-	f := e.forms[at]
+func (e *expecter) stored(pos int, key any) any {
+	f := e.forms[pos]
 	if !f.exact {
 		return key
 	}
@@ -264,28 +265,28 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 		if err != nil {
 			return err
 		}
-		if at, has := e.at[r.Column]; ok && has {
+		if pos, has := e.positions[r.Column]; ok && has {
 			now := entryOf(text)
-			if textOf(values[at]) == now.before && (e.named < 0 || textOf(values[e.named]) == "1") {
+			if textOf(values[pos]) == now.before && (e.named < 0 || textOf(values[e.named]) == "1") {
 				e.listed = now
 			}
-			changes[at] = now.name
+			changes[pos] = now.name
 			for _, d := range r.Derived {
-				if at, has := e.at[d.Column]; has {
-					changes[at] = derived(d.As, now.name)
+				if pos, has := e.positions[d.Column]; has {
+					changes[pos] = derived(d.As, now.name)
 				}
 			}
-			for at, other := range e.renamed {
-				changes[at] = values[other]
+			for pos, other := range e.renamed {
+				changes[pos] = values[other]
 			}
 		}
 	}
 	for _, c := range e.copies {
-		if values[c.at] == nil || c.ref >= 0 && values[c.ref] == nil {
+		if values[c.pos] == nil || c.ref >= 0 && values[c.ref] == nil {
 			continue
 		}
 		if c.ref < 0 {
-			if err := e.byName(c.owner, values, c.at, changes); err != nil {
+			if err := e.byName(c.owner, values, c.pos, changes); err != nil {
 				return err
 			}
 			continue
@@ -295,9 +296,9 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 		if err != nil {
 			return err
 		}
-		if now := entryOf(text); ok && strings.EqualFold(strings.TrimSpace(textOf(values[c.at])),
+		if now := entryOf(text); ok && strings.EqualFold(strings.TrimSpace(textOf(values[c.pos])),
 			strings.TrimSpace(now.before)) {
-			changes[c.at] = now.name
+			changes[c.pos] = now.name
 		}
 	}
 	return nil
@@ -322,17 +323,17 @@ type passage struct {
 // inside makes the keys inside a column follow their parents: those in a document or in a list. A key moves
 // once, however many references lead from its place, and they have to agree where it is now.
 func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) error {
-	at := e.at[r.columns[0]]
+	pos := e.positions[r.columns[0]]
 	here := passage{place: "list"}
 	if r.list == "" {
 		here.place = "path\x00" + strings.Join(steps(r.path), "\x00")
 	}
-	alone, isDocument, err := e.followed(r, parent, textOf(values[at]))
+	alone, isDocument, err := e.followed(r, parent, textOf(values[pos]))
 	if err != nil || !isDocument {
 		return err
 	}
 	here.whole = alone
-	for _, other := range e.passed[at] {
+	for _, other := range e.passed[pos] {
 		if other.place != here.place && other.place != "list" && here.place != "list" {
 			continue // no key is at two places of a document
 		}
@@ -343,13 +344,13 @@ func (e *expecter) inside(r reference, parent *job, values []any, changes map[in
 		return nil
 	}
 	now := alone
-	if len(e.passed[at]) > 0 { // by other references, which lead from other places
-		if now, _, err = e.followed(r, parent, textOf(changes[at])); err != nil {
+	if len(e.passed[pos]) > 0 { // by other references, which lead from other places
+		if now, _, err = e.followed(r, parent, textOf(changes[pos])); err != nil {
 			return err
 		}
 	}
-	changes[at] = now
-	e.passed[at] = append(e.passed[at], here)
+	changes[pos] = now
+	e.passed[pos] = append(e.passed[pos], here)
 	return nil
 }
 
@@ -402,10 +403,10 @@ func (e *expecter) list(r reference, parent *job, text string) (string, error) {
 func (e *expecter) one(r reference, parent *job, key string) (string, error) {
 	whole := reference{link: link{columns: r.columns, parent: r.parent, targets: r.targets}}
 	changes, values := map[int]any{}, make([]any, len(e.columns))
-	at := e.at[r.columns[0]]
-	values[at] = key
+	pos := e.positions[r.columns[0]]
+	values[pos] = key
 	err := e.follows(whole, parent, values, changes)
-	now, ok := changes[at]
+	now, ok := changes[pos]
 	switch {
 	case !ok:
 		return key, err
@@ -426,7 +427,7 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 	columns := slices.Concat(r.columns, r.rest)
 	numbers, key := make([]*big.Int, len(columns)), new(big.Int)
 	for i, name := range columns {
-		n, ok := new(big.Int).SetString(plainNumber(textOf(values[e.at[name]])), 10)
+		n, ok := new(big.Int).SetString(plainNumber(textOf(values[e.positions[name]])), 10)
 		if !ok {
 			return nil // the target has to have what it was
 		}
@@ -443,16 +444,16 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 		return fmt.Errorf("table %s, column %s: the new key %q is no number", e.name, r.columns[0], now)
 	}
 	for i, name := range columns {
-		at, whole := e.at[name], numbers[i]
-		if changed, ok := changes[at]; ok { // other bits of it
+		pos, whole := e.positions[name], numbers[i]
+		if changed, ok := changes[pos]; ok { // other bits of it
 			whole, _ = new(big.Int).SetString(plainNumber(textOf(changed)), 10)
 		}
 		old := new(big.Int).And(new(big.Int).Rsh(numbers[i], uint(first)), ones)
 		part := new(big.Int).And(new(big.Int).Rsh(next, uint(i)*size), ones)
 		difference := part.Sub(part, old)
 		whole = new(big.Int).Add(whole, difference.Lsh(difference, uint(first)))
-		if changes[at] = whole.String(); whole.IsInt64() {
-			changes[at] = e.stored(at, whole.Int64())
+		if changes[pos] = whole.String(); whole.IsInt64() {
+			changes[pos] = e.stored(pos, whole.Int64())
 		}
 	}
 	return nil
@@ -460,7 +461,7 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 
 // keys is what the keys that a reference holds are compared as.
 func (e *expecter) keys(r reference, parent *job) class {
-	if c := parent.to.column(r.targets[0]); c != nil {
+	if c := parent.target.column(r.targets[0]); c != nil {
 		return c.class
 	}
 	return classText

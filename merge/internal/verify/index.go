@@ -71,7 +71,7 @@ func (x *index) set(s sum, text string) error {
 			return err
 		}
 	}
-	at, slot, found, err := x.find(s)
+	offset, slot, found, err := x.find(s)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (x *index) set(s sum, text string) error {
 		return failed(err)
 	}
 	x.size += int64(len(text))
-	_, err = x.slots.WriteAt(slot[:], at)
+	_, err = x.slots.WriteAt(slot[:], offset)
 	return failed(err)
 }
 
@@ -132,11 +132,11 @@ func (x *index) grow() error {
 		if binary.BigEndian.Uint64(slot[16:]) == 0 {
 			continue
 		}
-		at, _, _, err := x.find(sum(slot[:16]))
+		offset, _, _, err := x.find(sum(slot[:16]))
 		if err != nil {
 			return err
 		}
-		if _, err := x.slots.WriteAt(slot[:], at); err != nil {
+		if _, err := x.slots.WriteAt(slot[:], offset); err != nil {
 			return failed(err)
 		}
 		x.used++
@@ -144,17 +144,17 @@ func (x *index) grow() error {
 }
 
 // find returns the slot of a hash, or the empty one that it can have.
-func (x *index) find(s sum) (at int64, slot [slotSize]byte, found bool, err error) {
+func (x *index) find(s sum) (offset int64, slot [slotSize]byte, found bool, err error) {
 	for i := binary.BigEndian.Uint64(s[:8]) % x.room; ; i = (i + 1) % x.room {
-		at = int64(i) * slotSize //nolint:gosec // a position in a file
-		if _, err := x.slots.ReadAt(slot[:], at); err != nil {
+		offset = int64(i) * slotSize //nolint:gosec // a position in a file
+		if _, err := x.slots.ReadAt(slot[:], offset); err != nil {
 			return 0, slot, false, failed(err)
 		}
 		switch {
 		case binary.BigEndian.Uint64(slot[16:]) == 0:
-			return at, slot, false, nil
+			return offset, slot, false, nil
 		case sum(slot[:16]) == s:
-			return at, slot, true, nil
+			return offset, slot, true, nil
 		}
 	}
 }

@@ -15,15 +15,15 @@ import (
 // become a row of the target that is equal to it, and that one must be the row that the policy keeps.
 type joiner struct {
 	*job
-	by      uniqueKey // in which rows are equal
-	fixed   []bool    // by column: it has the value of the row that stayed
-	own     []int     // columns that refer to rows of the table itself
-	silent  []int     // columns of which the plan does not say what becomes of different values
-	at      map[string]int
-	forms   []form
-	state   *index // by row of the target: what became of it so far
-	targets [][]string
-	lists   *joinLists
+	by        uniqueKey // in which rows are equal
+	fixed     []bool    // by column: it has the value of the row that stayed
+	own       []int     // columns that refer to rows of the table itself
+	silent    []int     // columns of which the plan does not say what becomes of different values
+	positions map[string]int
+	forms     []form
+	state     *index // by row of the target: what became of it so far
+	targets   [][]string
+	lists     *joinLists
 
 	lost, other, unowned, totals int64
 	example                      string
@@ -65,7 +65,7 @@ type outcome struct {
 
 // compareJoined compares a table in which equal rows became one.
 func compareJoined(ctx context.Context, j *job) error {
-	n := &joiner{job: j, at: map[string]int{}, forms: j.forms(j.columns), state: newIndex(),
+	n := &joiner{job: j, positions: map[string]int{}, forms: j.forms(j.columns), state: newIndex(),
 		by: uniqueKey{columns: j.plan.Key}, lists: &joinLists{job: j, drops: newIndex(), values: newIndex()}}
 	j.moved = newIndex()
 	defer func() {
@@ -73,18 +73,18 @@ func compareJoined(ctx context.Context, j *job) error {
 			x.close()
 		}
 	}()
-	for _, u := range j.to.unique { // with the collations of the index
+	for _, u := range j.target.unique { // with the collations of the index
 		if sameColumns(u.columns, j.plan.Key) {
 			n.by = u
 		}
 	}
 	changing := slices.Concat(j.plan.Sum, j.plan.Min, j.plan.Max)
 	if j.plan.Renumber {
-		changing = append(changing, j.to.primary...)
+		changing = append(changing, j.target.primary...)
 	}
-	said := slices.Concat(changing, j.to.primary, j.plan.Key, []string{j.plan.By})
+	said := slices.Concat(changing, j.target.primary, j.plan.Key, []string{j.plan.By})
 	for i, c := range j.columns {
-		n.at[c.name] = i
+		n.positions[c.name] = i
 		own := slices.ContainsFunc(j.links, func(r reference) bool {
 			return r.parent == j.name && slices.Contains(r.columns, c.name)
 		})
@@ -236,9 +236,9 @@ func (n *joiner) second(row *joinedRow) error {
 
 // equal compares two rows in some columns.
 func (n *joiner) equal(columns []int, a, b []any) bool {
-	return !slices.ContainsFunc(columns, func(at int) bool {
-		f := n.forms[at]
-		return !bytes.Equal(f.append(nil, a[at]), f.append(nil, b[at]))
+	return !slices.ContainsFunc(columns, func(pos int) bool {
+		f := n.forms[pos]
+		return !bytes.Equal(f.append(nil, a[pos]), f.append(nil, b[pos]))
 	})
 }
 
@@ -252,16 +252,16 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 	l := lookup{d: t}
 	for i, row := range batch {
 		null := func(name string) bool {
-			at, has := n.at[name]
-			return !has || row.values[at] == nil
+			pos, has := n.positions[name]
+			return !has || row.values[pos] == nil
 		}
 		if slices.ContainsFunc(n.by.columns, null) || len(n.by.columns) == 0 {
 			continue
 		}
 		var on []string
 		for part, name := range n.by.columns {
-			at := n.at[name]
-			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[at], row.values[at]))
+			pos := n.positions[name]
+			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[pos], row.values[pos]))
 		}
 		l.add(i, strings.Join(list, ", "), n.name, on)
 	}
@@ -341,7 +341,7 @@ func (n *joiner) listed(o outcome) error {
 			continue
 		}
 		want := total.FloatString(listDigits + 1)
-		if n.columns[n.at[name]].class == classFloat {
+		if n.columns[n.positions[name]].class == classFloat {
 			want = "" // the row of the target is compared, and the list has other digits
 		}
 		if err := n.lists.total(o, name, want); err != nil {
@@ -364,7 +364,7 @@ func (n *joiner) ends() []string { return slices.Concat(n.plan.Min, n.plan.Max) 
 // added reports whether a row of the target has the totals of the rows that became it.
 func (n *joiner) added(o outcome, h heldRow) bool {
 	for i, name := range n.plan.Sum {
-		v := h.values[n.at[name]]
+		v := h.values[n.positions[name]]
 		total, ok := new(big.Rat).SetString(o.Totals[i])
 		if !ok || v == nil {
 			if ok || v != nil {
@@ -376,7 +376,7 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 		if !ok {
 			return false
 		}
-		if n.columns[n.at[name]].class == classFloat {
+		if n.columns[n.positions[name]].class == classFloat {
 			x, _ := total.Float64()
 			y, _ := held.Float64()
 			if x != y {
@@ -397,11 +397,11 @@ func (n *joiner) added(o outcome, h heldRow) bool {
 
 // spelled returns what a row has in a column in the form in which values are compared, or nil for NULL.
 func (n *joiner) spelled(values []any, column string) *string {
-	at, has := n.at[column]
-	if !has || values[at] == nil {
+	pos, has := n.positions[column]
+	if !has || values[pos] == nil {
 		return nil
 	}
-	text := string(n.forms[at].append(nil, values[at])[5:])
+	text := string(n.forms[pos].append(nil, values[pos])[5:])
 	return &text
 }
 
@@ -432,9 +432,9 @@ func (n *joiner) hash(values []any) sum {
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
 	var key []byte
-	for _, name := range n.to.primary {
-		if at, has := n.at[name]; has {
-			key = n.forms[at].append(key, h.values[at])
+	for _, name := range n.target.primary {
+		if pos, has := n.positions[name]; has {
+			key = n.forms[pos].append(key, h.values[pos])
 		}
 	}
 	if h.id = sumOf(key); len(key) == 0 {
@@ -474,7 +474,7 @@ func (n *joiner) add(o *outcome, row *joinedRow) {
 		o.Totals, o.Ends = make([]string, len(n.plan.Sum)), make([]*string, len(ends))
 	}
 	for i, name := range n.plan.Sum {
-		v := row.values[n.at[name]]
+		v := row.values[n.positions[name]]
 		more, ok := new(big.Rat).SetString(plainNumber(textOf(v)))
 		if v == nil || !ok {
 			continue
@@ -502,20 +502,20 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 }
 
 // move notes what children of the row hold in the target.
-func (n *joiner) move(row *joinedRow, to *heldRow) error {
+func (n *joiner) move(row *joinedRow, held *heldRow) error {
 	for _, targets := range n.targets {
 		lacks := func(name string) bool {
-			at, has := n.at[name]
-			return !has || row.before[at] == nil
+			pos, has := n.positions[name]
+			return !has || row.before[pos] == nil
 		}
 		if slices.ContainsFunc(targets, lacks) {
 			continue
 		}
 		var before, now []byte
 		for _, name := range targets {
-			at := n.at[name]
-			before = form{class: n.columns[at].class, digits: -1}.append(before, row.before[at])
-			now = form{exact: true}.append(now, to.values[at])
+			pos := n.positions[name]
+			before = form{class: n.columns[pos].class, digits: -1}.append(before, row.before[pos])
+			now = form{exact: true}.append(now, held.values[pos])
 		}
 		if err := n.moved.set(moveKey(row.server, targets, before), string(now)); err != nil {
 			return err

@@ -64,7 +64,7 @@ func readNames(ctx context.Context, j *job) error {
 			return nil
 		}
 		entries++
-		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.to.column(r.Column).declared) {
+		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.target.column(r.Column).declared) {
 			if malformed++; malformed == 1 {
 				first = fmt.Sprintf("%s: row %s: %q from %q", v.plan.Servers[n.server].Name, n.key, n.now, n.old)
 			}
@@ -173,14 +173,14 @@ func keepers(ctx context.Context, j *job) error {
 func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example string, err error) {
 	t, r := j.v.target, j.plan.Rename
 	// Where the name is the key, the row of an old name cannot be told from the row that kept it.
-	if len(j.to.primary) != 1 || j.to.primary[0] == r.Column {
+	if len(j.target.primary) != 1 || j.target.primary[0] == r.Column {
 		return 0, "", nil
 	}
-	primary := j.to.column(j.to.primary[0])
+	primary := j.target.column(j.target.primary[0])
 	quoted := t.kind.quote(primary.name)
 	by := "NULL"
 	if r.By != "" {
-		by = t.expression("k", j.to.column(r.By))
+		by = t.expression("k", j.target.column(r.By))
 	}
 	list := func(whose int) string { return fmt.Sprintf("%d, %s, %s", whose, t.expression("k", primary), by) }
 	const own, other = 0, 1
@@ -191,10 +191,10 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 		l.add(i, list(own), j.name, []string{l.equal("k."+quoted, primary, key)})
 		for _, unique := range nameKeys(j) {
 			var on []string
-			for at, name := range unique.columns {
-				held := unique.term(t.kind, at, "k.")
+			for pos, name := range unique.columns {
+				held := unique.term(t.kind, pos, "k.")
 				if name == r.Column {
-					on = append(on, l.equal(held, j.to.column(name), n.old))
+					on = append(on, l.equal(held, j.target.column(name), n.old))
 				} else {
 					on = append(on, held+" = (SELECT r."+t.kind.quote(name)+" FROM "+t.kind.quote(j.name)+
 						" AS r WHERE "+l.equal("r."+quoted, primary, key)+")")
@@ -219,7 +219,7 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 			continue // the comparison of rows finds that the row is missing
 		}
 		// Which rows a key with a condition or an expression tells apart, only the database knows.
-		before := j.to.mentions(r.Column) || slices.ContainsFunc(theirs[i], func(s side) bool {
+		before := j.target.mentions(r.Column) || slices.ContainsFunc(theirs[i], func(s side) bool {
 			return s.key != mine[i].key && keeps(j, n.server, s.key, s.by, mine[i].key, mine[i].by)
 		})
 		if !before {
@@ -232,7 +232,7 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 
 // nameKeys returns the unique keys that the name is part of; without one, the name alone is it.
 func nameKeys(j *job) (keys []uniqueKey) {
-	for _, k := range j.to.unique {
+	for _, k := range j.target.unique {
 		if slices.Contains(k.columns, j.plan.Rename.Column) {
 			keys = append(keys, k)
 		}

@@ -47,12 +47,12 @@ type summer struct {
 
 func newSummer(s *stream) *summer {
 	m := &summer{stream: s}
-	for _, name := range s.to.primary {
-		if at, has := s.at[name]; has {
-			m.primary = append(m.primary, at)
+	for _, name := range s.target.primary {
+		if pos, has := s.positions[name]; has {
+			m.primary = append(m.primary, pos)
 		}
 	}
-	if len(m.primary) != len(s.to.primary) {
+	if len(m.primary) != len(s.target.primary) {
 		m.primary = nil
 	}
 	return m
@@ -85,14 +85,14 @@ func (m *summer) add(t *tally, values []any, from, to int) {
 			continue
 		}
 		b = b[:0]
-		for _, at := range m.primary {
-			b = m.forms[at].append(b, values[at])
+		for _, pos := range m.primary {
+			b = m.forms[pos].append(b, values[pos])
 		}
 		if m.primary == nil {
 			b = append(b, row[:]...)
 		}
-		for i, at := range r.known {
-			b = r.forms[i].append(b, values[at])
+		for i, pos := range r.known {
+			b = r.forms[i].append(b, values[pos])
 		}
 		t.parents[n].add(sumOf(b))
 	}
@@ -107,11 +107,11 @@ func (m *summer) leadsFar(r *edge, values []any) bool {
 	}
 	var own []any
 	for _, name := range r.columns {
-		at, has := m.at[name]
+		pos, has := m.positions[name]
 		if !has {
 			return false
 		}
-		own = append(own, values[at])
+		own = append(own, values[pos])
 	}
 	return r.far.any[r.key(m.v, own)]
 }
@@ -119,8 +119,8 @@ func (m *summer) leadsFar(r *edge, values []any) bool {
 // refers reports whether a row has the reference.
 func (m *summer) refers(r *edge, values []any) bool {
 	return !slices.ContainsFunc(r.columns, func(name string) bool {
-		at, has := m.at[name]
-		return has && values[at] == nil
+		pos, has := m.positions[name]
+		return has && values[pos] == nil
 	})
 }
 

@@ -11,9 +11,9 @@ import (
 // stream reads a whole table in one statement, with the parents of its rows beside them.
 type stream struct {
 	*side
-	columns []*column
-	at      map[string]int // by name, where a column is in a row
-	forms   []form
+	columns   []*column
+	positions map[string]int // by name, where a column is in a row
+	forms     []form
 
 	edges   []edge            // the links
 	key     []int             // where the key is by which lists name the row
@@ -34,9 +34,9 @@ type edge struct {
 }
 
 func newStream(s *side, columns []*column) *stream {
-	r := &stream{side: s, columns: columns, at: map[string]int{}, forms: s.forms(columns)}
+	r := &stream{side: s, columns: columns, positions: map[string]int{}, forms: s.forms(columns)}
 	for i, c := range columns {
-		r.at[c.name] = i
+		r.positions[c.name] = i
 	}
 	r.tell = func(rows int) { s.v.progress(s.name, s.d.Name, rows) }
 	return r
@@ -94,8 +94,8 @@ func (s *stream) text() string {
 		}
 	}
 	for _, name := range s.rowKey() {
-		if at, has := s.at[name]; has && s.plan.Set[name] == "" {
-			s.key = append(s.key, at)
+		if pos, has := s.positions[name]; has && s.plan.Set[name] == "" {
+			s.key = append(s.key, pos)
 		} else if own := s.table.column(name); own != nil {
 			s.key = append(s.key, put(s.d.expression("c", own)))
 		}
@@ -114,7 +114,7 @@ func (s *stream) text() string {
 				for _, name := range r.natural {
 					parent := s.v.jobs[r.parent]
 					e.known = append(e.known, put(s.d.expression(parentAlias(n), s.d.tables[r.parent].column(name))))
-					e.forms = append(e.forms, parent.form(parent.to.column(name)))
+					e.forms = append(e.forms, parent.form(parent.target.column(name)))
 				}
 			}
 		}
@@ -137,8 +137,8 @@ func (s *stream) text() string {
 // server.
 func (s *stream) rowKey() []string {
 	if s.server < 0 || len(s.table.primary) == 0 ||
-		slices.ContainsFunc(s.table.primary, func(name string) bool { return s.to.column(name) == nil }) {
-		return s.to.primary
+		slices.ContainsFunc(s.table.primary, func(name string) bool { return s.target.column(name) == nil }) {
+		return s.target.primary
 	}
 	return s.table.primary
 }
@@ -179,7 +179,7 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 	}
 	from, on, key := s.parents(r, parentAlias(n), func(name string) (string, *column) {
 		if set := s.set[name]; set != "" {
-			return set, s.to.column(name)
+			return set, s.target.column(name)
 		}
 		return "c." + s.d.kind.quote(name), s.table.column(name)
 	}, r.natural)

@@ -34,8 +34,8 @@ func sorted(before, now map[thing]string) []thing {
 // count stood nowhere.
 func reached(was, is string) bool {
 	from, counted := new(big.Int).SetString(was, 10)
-	to, counts := new(big.Int).SetString(is, 10)
-	return !counted || counts && to.Cmp(from) >= 0
+	now, counts := new(big.Int).SetString(is, 10)
+	return !counted || counts && now.Cmp(from) >= 0
 }
 
 // subject is what a part of a CREATE TABLE is about: a quoted name, or the first two words.
@@ -51,11 +51,11 @@ func subject(part string) string {
 func parts(statement string) (all []string) {
 	depth, from := 0, 0
 	quote := byte(0)
-	cut := func(at int) {
-		if part := strings.TrimSpace(statement[from:at]); part != "" {
+	cut := func(end int) {
+		if part := strings.TrimSpace(statement[from:end]); part != "" {
 			all = append(all, part)
 		}
-		from = at + 1
+		from = end + 1
 	}
 	for i := range len(statement) {
 		switch c := statement[i]; {
@@ -92,8 +92,8 @@ func takeCounters(all map[thing]string) {
 		}
 		// It stands behind the list of the columns.
 		head, tail := text, ""
-		if at := strings.LastIndex(text, "\n)"); at >= 0 {
-			head, tail = text[:at], text[at:]
+		if end := strings.LastIndex(text, "\n)"); end >= 0 {
+			head, tail = text[:end], text[end:]
 		}
 		if found := shown.FindStringSubmatch(tail); found != nil {
 			all[t] = head + strings.Replace(tail, found[0], "", 1)

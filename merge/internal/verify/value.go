@@ -79,7 +79,7 @@ func (f form) append(b []byte, v any) []byte {
 		kind, tag = classText, storedAs(v)
 	}
 	b = append(b, tag, 0, 0, 0, 0)
-	at := len(b)
+	begin := len(b)
 	switch kind {
 	case classNumber:
 		b = appendNumber(b, v)
@@ -100,7 +100,7 @@ func (f form) append(b []byte, v any) []byte {
 	default:
 		b = f.appendText(b, v)
 	}
-	return sized(b, at)
+	return sized(b, begin)
 }
 
 // appendText appends a value as it is.
@@ -136,8 +136,8 @@ func storedAs(v any) byte {
 }
 
 // sized writes the length of what begins at a position into the four bytes before it.
-func sized(b []byte, at int) []byte {
-	binary.BigEndian.PutUint32(b[at-4:], uint32(len(b)-at)) //nolint:gosec // a value is below 4 GiB
+func sized(b []byte, begin int) []byte {
+	binary.BigEndian.PutUint32(b[begin-4:], uint32(len(b)-begin)) //nolint:gosec // a value is below 4 GiB
 	return b
 }
 

@@ -101,8 +101,8 @@ func (v *verifier) relate() error {
 		if !p.copied() {
 			continue
 		}
-		j := &job{v: v, name: name, plan: p, to: v.target.tables[name]}
-		if j.to == nil {
+		j := &job{v: v, name: name, plan: p, target: v.target.tables[name]}
+		if j.target == nil {
 			return fmt.Errorf("table %s: the target has none", name)
 		}
 		for i, d := range v.sources {
@@ -145,9 +145,9 @@ func (v *verifier) leaveOutComputed() {
 	}
 	for _, d := range v.sources {
 		for name, t := range d.tables {
-			to := v.target.tables[name]
+			table := v.target.tables[name]
 			t.columns = slices.DeleteFunc(t.columns, func(c column) bool {
-				return c.computed && (to == nil || to.column(c.name) == nil)
+				return c.computed && (table == nil || table.column(c.name) == nil)
 			})
 		}
 	}
@@ -192,11 +192,11 @@ func (v *verifier) order() (all []*job) {
 
 // job is a table that is copied.
 type job struct {
-	v     *verifier
-	name  string
-	plan  *Table
-	to    *relation
-	sides []*side // the servers that have the table
+	v      *verifier
+	name   string
+	plan   *Table
+	target *relation
+	sides  []*side // the servers that have the table
 
 	columns []*column // of the target; those that every source has
 	links   []reference
@@ -214,16 +214,16 @@ type job struct {
 }
 
 // counted reports whether the primary key is one whole number.
-func (j *job) counted() bool { return len(j.to.primary) == 1 && j.identity() != nil }
+func (j *job) counted() bool { return len(j.target.primary) == 1 && j.identity() != nil }
 
 // identity is the column whose numbers were counted: the primary key, or the one other unique column of whole
 // numbers. It is nil without one.
 func (j *job) identity() (found *column) {
-	if len(j.to.primary) == 1 {
-		found = j.to.column(j.to.primary[0])
+	if len(j.target.primary) == 1 {
+		found = j.target.column(j.target.primary[0])
 	} else {
-		for _, k := range j.to.unique {
-			c := j.to.column(k.columns[0])
+		for _, k := range j.target.unique {
+			c := j.target.column(k.columns[0])
 			if len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
 				if found != nil {
 					return nil
@@ -241,11 +241,11 @@ func (j *job) identity() (found *column) {
 // identified returns by what others refer to a row whose key has several columns, out of this key.
 func (j *job) identified(key string) string {
 	var parts []string
-	if len(j.to.primary) < 2 || j.identity() == nil || json.Unmarshal([]byte(key), &parts) != nil {
+	if len(j.target.primary) < 2 || j.identity() == nil || json.Unmarshal([]byte(key), &parts) != nil {
 		return ""
 	}
-	if at := slices.Index(j.to.primary, j.identity().name); at >= 0 && at < len(parts) {
-		return parts[at]
+	if pos := slices.Index(j.target.primary, j.identity().name); pos >= 0 && pos < len(parts) {
+		return parts[pos]
 	}
 	return ""
 }
@@ -253,14 +253,14 @@ func (j *job) identified(key string) string {
 // unguarded reports whether no index of the target keeps the values of a column apart.
 func (j *job) unguarded(column string) bool {
 	covers := func(k uniqueKey) bool { return slices.Contains(k.columns, column) }
-	return !slices.Contains(j.to.primary, column) && !j.to.mentions(column) &&
-		!slices.ContainsFunc(j.to.unique, covers)
+	return !slices.Contains(j.target.primary, column) && !j.target.mentions(column) &&
+		!slices.ContainsFunc(j.target.unique, covers)
 }
 
 // divide tells the columns that all sources have from those that only some have.
 func (j *job) divide() {
-	for i := range j.to.columns {
-		c := &j.to.columns[i]
+	for i := range j.target.columns {
+		c := &j.target.columns[i]
 		has := func(s *side) bool { return s.table.column(c.name) != nil }
 		lacks := func(s *side) bool { return !has(s) && j.plan.Set[c.name] == "" }
 		if !slices.ContainsFunc(j.sides, lacks) {
@@ -286,7 +286,7 @@ func (j *job) on(server int) *side {
 }
 
 // inTarget returns the table in the target.
-func (j *job) inTarget() *side { return &side{job: j, server: -1, d: j.v.target, table: j.to} }
+func (j *job) inTarget() *side { return &side{job: j, server: -1, d: j.v.target, table: j.target} }
 
 // taken returns how many rows the plan takes from all servers.
 func (j *job) taken() (rows int64) {
@@ -354,12 +354,12 @@ func (j *job) references() []reference {
 			o.enforced = r.enforced
 			return reflect.DeepEqual(o, r)
 		}
-		lacks := func(name string) bool { return j.to.column(name) == nil }
+		lacks := func(name string) bool { return j.target.column(name) == nil }
 		if !slices.ContainsFunc(all, known) && !slices.ContainsFunc(r.columns, lacks) {
 			all = append(all, r)
 		}
 	}
-	for _, l := range j.to.links {
+	for _, l := range j.target.links {
 		add(reference{link: l, enforced: true})
 	}
 	for _, r := range j.plan.References {
@@ -387,7 +387,8 @@ func (j *job) references() []reference {
 func (j *job) describe(r *reference) {
 	parent := j.v.jobs[r.parent]
 	r.means = j.means(*r)
-	if parent == nil || r.inside() || r.when != "" || parent.plan.joins() || !parent.to.identifies(r.targets) {
+	if parent == nil || r.inside() || r.when != "" || parent.plan.joins() ||
+		!parent.target.identifies(r.targets) {
 		return
 	}
 	several := func(s *side) bool { // a database may have two parents for one child
@@ -418,9 +419,9 @@ func (j *job) natural() (names []string) {
 			names = append(names, c.name)
 		}
 	}
-	for _, k := range j.to.unique {
+	for _, k := range j.target.unique {
 		for _, name := range k.columns {
-			take(j.to.column(name))
+			take(j.target.column(name))
 		}
 	}
 	for _, want := range []class{classText, classNumber, classInstant} {
@@ -440,7 +441,7 @@ func (j *job) means(r reference) bool {
 		return false
 	}
 	for i, name := range r.columns {
-		c, target := j.to.column(name), table.column(r.targets[i])
+		c, target := j.target.column(name), table.column(r.targets[i])
 		if j.plan.Set[name] != "" || target == nil || c.class != target.class || !target.holdsKeys() ||
 			j.pulled(r, i) || parent != nil && !parent.steady(r.targets[i]) {
 			return false
@@ -467,9 +468,9 @@ func (j *job) means(r reference) bool {
 // table than that of the reference.
 func (j *job) pulled(r reference, i int) bool {
 	return j.repeatsName(r.columns[i]) || slices.ContainsFunc(j.links, func(o reference) bool {
-		at, parent := slices.Index(o.columns, r.columns[i]), j.v.jobs[o.parent]
-		return at >= 0 && parent != nil && o.parent != r.parent && !o.inside() &&
-			(o.when == "" || o.when == r.when) && (parent.plan.joins() || !parent.steady(o.targets[at], j.name))
+		pos, parent := slices.Index(o.columns, r.columns[i]), j.v.jobs[o.parent]
+		return pos >= 0 && parent != nil && o.parent != r.parent && !o.inside() &&
+			(o.when == "" || o.when == r.when) && (parent.plan.joins() || !parent.steady(o.targets[pos], j.name))
 	})
 }
 
@@ -497,12 +498,12 @@ func (j *job) steady(column string, above ...string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(j.links, func(r reference) bool {
-		at, parent := slices.Index(r.columns, column), j.v.jobs[r.parent]
+		pos, parent := slices.Index(r.columns, column), j.v.jobs[r.parent]
 		if slices.Contains(r.rest, column) {
-			at = 0
+			pos = 0
 		}
-		return at >= 0 && parent != nil && parent != j &&
-			(parent.plan.joins() || !parent.steady(r.targets[at], append(above, j.name)...))
+		return pos >= 0 && parent != nil && parent != j &&
+			(parent.plan.joins() || !parent.steady(r.targets[pos], append(above, j.name)...))
 	})
 }
 
@@ -587,7 +588,7 @@ type side struct {
 func (s *side) lost() string {
 	var names []string
 	for _, c := range s.table.columns {
-		if s.to.column(c.name) == nil && !slices.Contains(s.plan.Ignore, c.name) {
+		if s.target.column(c.name) == nil && !slices.Contains(s.plan.Ignore, c.name) {
 			names = append(names, c.name)
 		}
 	}
@@ -759,11 +760,11 @@ func (s *side) parents(r reference, alias string, value func(name string) (strin
 	var all []string
 	for i, name := range r.columns {
 		given, c := value(name)
-		own, to := "s."+k.quote(r.targets[i]), table.column(r.targets[i])
+		own, other := "s."+k.quote(r.targets[i]), table.column(r.targets[i])
 		if parent != nil {
-			own, to = parent.given(r.targets[i])
+			own, other = parent.given(r.targets[i])
 		}
-		if c == nil || to == nil {
+		if c == nil || other == nil {
 			return "", "", ""
 		}
 		held := alias + "." + k.quote(r.targets[i])
@@ -771,7 +772,7 @@ func (s *side) parents(r reference, alias string, value func(name string) (strin
 			n := "merge_k" + strconv.Itoa(i)
 			held, shown = alias+"."+n, append(shown, own+" AS "+n)
 		}
-		all = append(all, s.compared(r, i, held, to, given, c, sets[i]))
+		all = append(all, s.compared(r, i, held, other, given, c, sets[i]))
 		key = cmp.Or(key, held)
 	}
 	from = k.quote(r.parent)
@@ -796,7 +797,7 @@ func (s *side) sets(column string) string {
 // nil if the server has none.
 func (s *side) given(name string) (string, *column) {
 	if set := s.sets(name); set != "" {
-		return "(" + s.fill(set) + ")", s.to.column(name)
+		return "(" + s.fill(set) + ")", s.target.column(name)
 	}
 	return "s." + s.d.kind.quote(name), s.table.column(name)
 }

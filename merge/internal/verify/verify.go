@@ -103,9 +103,9 @@ func duplicates(ctx context.Context, j *job) error {
 			" AS s WHERE "+strings.Join(conditions, " AND ")+" GROUP BY "+strings.Join(by, ", ")+
 			" HAVING COUNT(*) > 1) AS x")
 	}
-	keys := append(slices.Clone(j.to.unique), uniqueKey{name: "the key of the plan", columns: j.plan.Key})
+	keys := append(slices.Clone(j.target.unique), uniqueKey{name: "the key of the plan", columns: j.plan.Key})
 	if t.tidb {
-		keys = append(keys, uniqueKey{name: "the primary key", columns: j.to.primary})
+		keys = append(keys, uniqueKey{name: "the primary key", columns: j.target.primary})
 	}
 	for _, key := range keys {
 		var by, held []string
@@ -142,7 +142,7 @@ func duplicates(ctx context.Context, j *job) error {
 func counters(ctx context.Context, j *job) error {
 	const good = "behind the greatest key"
 	t := j.v.target
-	for _, c := range j.to.columns {
+	for _, c := range j.target.columns {
 		if c.class != classNumber || t.kind == sqlite || t.tidb {
 			continue
 		}
@@ -160,10 +160,10 @@ func counters(ctx context.Context, j *job) error {
 			next = "last_value + CASE WHEN NOT is_called THEN 0 WHEN seqincrement > 0 THEN 1 ELSE -1 END"
 			from += ", pg_sequence WHERE seqrelid = '" + strings.ReplaceAll(from, "'", "''") + "'::regclass"
 		}
-		of := t.kind.quote(c.name) + ") FROM " + t.kind.quote(j.name)
-		stands, err := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+of+
-			"), 0) OR "+increment+" < 0 AND "+next+" < COALESCE((SELECT MIN("+of+"), "+end+") THEN '"+good+
-			"' ELSE CONCAT('at ', "+shown+") END FROM "+from)
+		values := t.kind.quote(c.name) + ") FROM " + t.kind.quote(j.name)
+		stands, err := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+
+			values+"), 0) OR "+increment+" < 0 AND "+next+" < COALESCE((SELECT MIN("+values+"), "+end+
+			") THEN '"+good+"' ELSE CONCAT('at ', "+shown+") END FROM "+from)
 		if err != nil {
 			return err
 		}
@@ -324,20 +324,20 @@ func (v *verifier) differ(t thing, was, is string) {
 		v.compare("catalog", t.table, "", t.String(), was, is)
 	}
 	for _, part := range parts(was) {
-		if at := slices.Index(added, part); at >= 0 {
-			added = slices.Delete(added, at, at+1)
-			at = slices.Index(lost, part)
-			lost = slices.Delete(lost, at, at+1)
+		if pos := slices.Index(added, part); pos >= 0 {
+			added = slices.Delete(added, pos, pos+1)
+			pos = slices.Index(lost, part)
+			lost = slices.Delete(lost, pos, pos+1)
 		}
 	}
 	for _, part := range lost {
-		at := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
-		if at < 0 {
+		pos := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
+		if pos < 0 {
 			v.compare("catalog", t.table, "", subject(part), part, "lost")
 			continue
 		}
-		v.compare("catalog", t.table, "", subject(part), part, added[at])
-		added = slices.Delete(added, at, at+1)
+		v.compare("catalog", t.table, "", subject(part), part, added[pos])
+		added = slices.Delete(added, pos, pos+1)
 	}
 	for _, part := range added {
 		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
