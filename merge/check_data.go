@@ -207,8 +207,71 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 		found.Remedy = "write these texts on the server as the names are written, if they are meant to be these"
 		c.report.warn(found)
 	}
+	if err != nil {
+		return err
+	}
+	found.Count, err = c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
+		copied.ReadExpression(k), ", COUNT(*) FROM ", sel.table(src.table.Name), " AS s WHERE ",
+		exact(copied, alike, text), " NOT IN ", names(alike), " GROUP BY ", text, " LIMIT 10000"))
+	if found.Count > 0 {
+		found.Message = "texts are names of " + n.parent + " on other servers only, and lead to their rows " +
+			"after the merge"
+		found.Remedy = "if the rows of these names were deleted here, change or delete these texts on the " +
+			"server; or declare the column under references:, and check says what to do with those that lead " +
+			"nowhere"
+		c.report.warn(found)
+	}
 	return err
 }
+
+// ofOthers counts the rows with texts that are names on another server. The query returns texts, and how many
+// rows have each.
+func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (n int64,
+	err error) {
+	rows := map[string]int64{}
+	look := func() error {
+		for _, o := range c.ws.servers {
+			named := o.db.Tables[name.table].Column(name.column)
+			if o == s || named == nil || len(rows) == 0 {
+				continue
+			}
+			text, begin := named.ReadExpression(o.db.Kind), "("
+			q := o.db.SQL("SELECT DISTINCT ", text, " FROM ", o.db.Kind.Quote(name.table), " AS s WHERE ", text,
+				" IN ")
+			for row := range rows {
+				q.Add(begin).Bind(row)
+				begin = ", "
+			}
+			err := o.db.Each(ctx, q.Add(")"), func(values []any) error {
+				n += rows[sqldb.Text(values[0])]
+				delete(rows, sqldb.Text(values[0]))
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		clear(rows)
+		return nil
+	}
+	err = s.db.Each(ctx, query, func(values []any) error {
+		counts, err := numbers(values[1])
+		if err != nil {
+			return err
+		}
+		if rows[sqldb.Text(values[0])] = counts[0]; len(rows) < maxTexts {
+			return nil
+		}
+		return look()
+	})
+	if err == nil {
+		err = look()
+	}
+	return n, err
+}
+
+// maxTexts is how many texts one statement looks for.
+const maxTexts = 500
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {

@@ -235,7 +235,8 @@ func (c *schemaCheck) named(j *tableJob) {
 		Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
 			"quarantine, one other unique key of one integer column",
 		Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
-			"server, or their rows become one by keep_first or newest, if they mean the same"})
+			"server, or their rows become one by keep_first or newest, if they mean the same; a number that is " +
+			"unique beside the key gets another value by set:, such as id + 100000 * {server}"})
 	numeric := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat, sqldb.FamilyBool}
 	for _, name := range p.Sum {
 		if col := j.target.Column(name); col != nil && !slices.Contains(numeric, col.Family) {

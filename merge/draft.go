@@ -284,10 +284,18 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		return nil, err
 	}
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
-		return isName(onlyText(t, k)) && len(t.Primary) > 0
+		return isName(onlyText(t, k)) && len(k.Parts) == 1 && len(t.Primary) > 0
 	})
 	if common, err := d.common(ctx, t, p); err != nil || common {
 		return d.candidates(t, t.Keys()[0], true), err
+	}
+	found, others, err := d.namesOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var equal []string
+	for _, n := range found {
+		equal = append(equal, "REVIEW: names in "+n.column.Name+" are equal, too, though no index says so")
 	}
 	if name >= 0 && open[0].Name != sqldb.PrimaryName {
 		p.Policy, p.Rename = Rename, &RenamePlan{Column: onlyText(t, open[name]), Copies: d.copiesOf(t.Name)}
@@ -295,12 +303,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		for _, other := range slices.Delete(open, name, name+1) {
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
-		p.Note = strings.Join(notes, "; ")
+		p.Note = strings.Join(append(notes, equal...), "; ")
 		return nil, nil
-	}
-	found, others, err := d.namesOf(ctx, t)
-	if err != nil {
-		return nil, err
 	}
 	notes = append(others, notes...)
 	if len(open) > 0 {
@@ -309,15 +313,19 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
-		if len(found) > 0 {
+		p.Note = strings.Join(append([]string{p.Note}, equal...), "; ")
+		number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
+		if len(found) > 0 && len(t.Primary) == 1 && slices.ContainsFunc(columnsIn(t, t.Keys()[0]), number) {
 			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
-				" and renumber: apart, if each server has counted its own rows: names there are unique on each "+
-				"server, though no index says so")
+				" and renumber: apart, if each server has counted its own rows")
 		}
 		return candidates, nil
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
+	}
+	if len(t.Keys()) == 0 {
+		notes = append(notes, "REVIEW: without a key, rows that are equal on several servers all stay")
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil

@@ -157,6 +157,42 @@ func TestADraftDropsNoRow(t *testing.T) {
 	})
 }
 
+// A name that is a key only together with an owner can be what the program looks for. A text that is the primary key
+// cannot be renumbered, and nothing tells equal rows apart where there is no key.
+func TestADraftAdvisesOnlyWhatCanBe(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE stores (COUNTED, name VARCHAR(20) NOT NULL, owner VARCHAR(20) NOT NULL, UNIQUE (name, owner))",
+			"CREATE TABLE items (kind VARCHAR(20) PRIMARY KEY, label VARCHAR(20))",
+			"CREATE TABLE users (id BIGINT PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, phone VARCHAR(20))", "CREATE TABLE gangs (tag VARCHAR(20))"}
+		rows := func(first int) (all []string) {
+			for n := range 30 {
+				all = append(all, fmt.Sprintf("INSERT INTO stores (id, name, owner) VALUES (%d, 'safe', 'Ann%d')", first+n, n),
+					fmt.Sprintf("INSERT INTO items VALUES ('item%d', 'Item %d')", n, n), fmt.Sprintf("INSERT INTO gangs VALUES ('gang%d')", n),
+					fmt.Sprintf("INSERT INTO users VALUES (%s, 'Ann%d-%d', '555-%d')", id(first, n+1), first, n, n))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, rows(1), rows(8))
+		draft := draftOf(t, plan)
+		if p := draft.Tables["stores"]; p.Policy != merge.NotDecided {
+			t.Errorf("the stores: %+v", p)
+		}
+		if p := draft.Tables["gangs"]; p.Policy != merge.Copy || !strings.Contains(p.Note, "REVIEW: without a key") {
+			t.Errorf("the gangs: %+v", p)
+		}
+		if p := draft.Tables["users"]; p.Policy != merge.Rename || !strings.Contains(p.Note, "REVIEW: names in phone are equal") {
+			t.Errorf("the users: %+v", p)
+		}
+		_, found := problems(t, open(t, draft))
+		for _, p := range found[merge.CodeUndecided] {
+			if p.Table == "items" && strings.Contains(p.Remedy, "renumber: apart") {
+				t.Errorf("the items: %s", p.Remedy)
+			}
+		}
+	})
+}
+
 // tables returns the names of the tables of a database.
 func (b base) tables(t testing.TB) []string {
 	t.Helper()

@@ -158,7 +158,7 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 			return all
 		}
 		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Copy}, "players": {Policy: merge.Copy}, "logs": {Policy: merge.Copy}}
-		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		servers, into, plan := small(t, target, schema, tables, server(1), server(2))
 		drafted := *plan
 		drafted.Tables = nil
 		draft, lock, err := merge.Draft(t.Context(), &drafted, merge.WithOpener(opener))
@@ -176,6 +176,15 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "logs: what") || strings.Contains(got, "logs: place") {
 			t.Errorf("check warns of %s", got)
 		}
+		if strings.Contains(fmt.Sprint(report.Warnings), "on other servers only") {
+			t.Errorf("each owner is a player: %s", report.Warnings)
+		}
+		servers[0].exec(t, "DELETE FROM players WHERE citizen = 'QB00'") // whose car leads to the player of the other server
+		report, _ = problems(t, open(t, plan))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "cars: owner: 1 row: texts are names of players on other servers") {
+			t.Errorf("nobody hears that a car gets a stranger for its owner: %s", got)
+		}
+		servers[0].exec(t, "INSERT INTO players VALUES ('QB00', '1')")
 		copies := &tables["players"].Rename.Copies
 		*copies = append(*copies, merge.NameCopy{Table: "logs", Column: "what"})
 		run(t, open(t, plan))
