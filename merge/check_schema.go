@@ -563,11 +563,11 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 				if col.Verdict != census.Reference.String() || key.As != "" {
 					is, report = "may be", c.report.warn
 				}
-				r := c.inPlan(j.name, OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}, key)
+				o := OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}
 				report(Problem{Code: CodeUndeclared, Table: j.name, Column: target.Name,
 					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan does not say so (%s)",
 						is, key.Table, cmp.Or(col.Hits[key.Table+"."+key.Column], "in some rows")),
-					Remedy: declareIt(r, j.name+"."+target.Name)})
+					Remedy: declareIt(c.inPlan(j.name, o, key), j.name+"."+target.Name)})
 			}
 		}
 	}
@@ -613,8 +613,8 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 			texts = "texts at " + path + " of its documents"
 		}
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
-			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)", texts,
-				key.Table, o.Evidence),
+			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)",
+				texts, key.Table, o.Evidence),
 			Remedy: declareIt(c.inPlan(table, o, key), table+"."+o.Column)})
 	})
 }

@@ -683,10 +683,10 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 	return append(called, others...), notes, nil
 }
 
-// namedBy reports whether the texts of a column are names of rows of another table, as where each member of a
-// guild has the name of a character, or each owner that of a house. If they were renamed as names of their own
-// table, an owner could keep a name that his house has given up. The note says whose they are if the table
-// does not refer to the other one, in which no server may have two equal names then.
+// namedBy reports whether the texts of a column are names of rows of another table, as where each member of
+// a guild has the name of a character, or each owner that of a house. If they were renamed as names of their
+// own table, an owner could keep a name that his house has given up. The note says whose they are if the
+// table does not refer to the other one, in which no server may have two equal names then.
 func (d *drafter) namedBy(
 	ctx context.Context, t *sqldb.Table, column string,
 ) (named bool, note string, _ error) {
@@ -914,8 +914,8 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 	return nil
 }
 
-// repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it holds
-// none.
+// repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it
+// holds none.
 func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
 	name place) (o OpenColumn, err error) {
 	o = OpenColumn{Column: c.Name, Candidate: name.table + "." + name.column}
@@ -1047,8 +1047,8 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 				if found[v.Path] == nil {
 					found[v.Path] = make([][]string, len(d.ws.servers))
 				}
-				all := found[v.Path][i]
-				if text, ok := v.Value.(string); ok && text != "" && len(all) < sampled && !slices.Contains(all, text) {
+				text, _ := v.Value.(string)
+				if all := found[v.Path][i]; text != "" && len(all) < sampled && !slices.Contains(all, text) {
 					found[v.Path][i] = append(all, text)
 				}
 			}

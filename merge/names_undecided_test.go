@@ -63,8 +63,8 @@ func TestNamesInDocumentsAreAskedAbout(t *testing.T) {
 			for n := range 60 {
 				name := fmt.Sprintf("%s%d", []string{"Hero", own}[n%2], n)
 				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s')", id(number, n+1), name),
-					fmt.Sprintf(`INSERT INTO letters VALUES (%s, '{"gold": %d, "people": [{"from": "%s"}]}')`, id(number, n+1), n, name),
-					fmt.Sprintf(`INSERT INTO looks VALUES (%s, '{"hat": "Hat%d", "from": "%s"}')`, id(number, n+1), n%50, own))
+					fmt.Sprintf(`INSERT INTO letters VALUES (%s, '{"gold": %d, "people": [{"from": %q}]}')`, id(number, n+1), n, name),
+					fmt.Sprintf(`INSERT INTO looks VALUES (%s, '{"hat": "Hat%d", "from": %q}')`, id(number, n+1), n%50, own))
 			}
 			return all
 		}

@@ -122,7 +122,8 @@ func (s *side) makeTrigger(ctx context.Context, t *table, made trigger) error {
 			return err
 		}
 		statements = []string{"LOCK TABLE " + t.quoted() + " IN SHARE ROW EXCLUSIVE MODE", functionFor(t, keys),
-			"DROP TRIGGER IF EXISTS " + d.Quote(made.name) + " ON " + t.quoted(), made.create} // It may be switched off.
+			// It may be there, but switched off.
+			"DROP TRIGGER IF EXISTS " + d.Quote(made.name) + " ON " + t.quoted(), made.create}
 	}
 	return alter(ctx, t, statements...)
 }

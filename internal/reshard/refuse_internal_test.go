@@ -299,7 +299,9 @@ func TestAPreparedTransactionInTheWayIsNamedAndItsRowsAreKept(t *testing.T) {
 			pool, err := one.DB()
 			must(t, err, "the pool")
 			must(t, pool.Close(), "Close")
+			w.mu.Lock() // Writers are under way.
 			w.rows[key] = content(0)
+			w.mu.Unlock()
 		}
 		for _, at = range []step{stepTaken, stepCompared} {
 			xid = ""

@@ -19,7 +19,8 @@ const handleName = fill.PluginName + "_handle"
 // route says where a statement goes.
 type route struct {
 	shard int
-	// topology is the map that has the shard, unless all is set. The handle may be older than the map of the cluster.
+	// topology is the map that has the shard, unless all is set. The handle may be older than the map of the
+	// cluster.
 	topology *shardmap.Topology
 	// id is an ID whose shard it is, or 0 if the route is for the shard as a whole.
 	id int64

@@ -487,9 +487,9 @@ func TestWhatIsInstalledHidesNoListAndFreeTextHidesNoDocument(t *testing.T) {
 				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, extra VARCHAR(99))",
 				"CREATE TABLE chests (id INTEGER NOT NULL PRIMARY KEY, extra TEXT)"}
 			for n := 1; n <= many; n++ {
-				statements = append(statements, fmt.Sprintf(`INSERT INTO chests VALUES (%d, '{"of": [%d], "note": "%s"}')`, 9000+n,
-					1+pick(seed+5*n, many), strings.Repeat("gold and silver ", 300)))
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(seed+n, 60)))
+				statements = append(statements, fmt.Sprintf(`INSERT INTO chests VALUES (%d, '{"of": [%d], "note": %q}')`, 9000+n,
+					1+pick(seed+5*n, many), strings.Repeat("gold and silver ", 300)),
+					fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(seed+n, 60)))
 				ids := fmt.Sprint(1 + pick(seed+n, many))
 				for more := range n % 4 {
 					ids += fmt.Sprintf(",%d", 1+pick(seed+n+7*more, many))

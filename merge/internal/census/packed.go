@@ -235,7 +235,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		}
 		if len(values) > 0 {
 			for _, v := range values {
-				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // also texts that are numbers
+				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
 					p.add(part{column: col.Name, as: "path " + v.Path, member: v.Member}, server, n, 0)
 				}
 			}
@@ -379,7 +379,8 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 			if strings.HasPrefix(where.as, "path ") {
 				c.path = where.as
 			}
-			if other, ok := best[c]; m.packed() && !joined[where] && (!ok || m.packedScore() > other.packedScore()) {
+			other, ok := best[c]
+			if m.packed() && !joined[where] && (!ok || m.packedScore() > other.packedScore()) {
 				best[c], places[c] = m, where
 			}
 		}
