@@ -1054,7 +1054,11 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 			}
 		}
 	}
+	enough := func(texts []string) bool { return len(texts) >= manyNames }
 	for path, texts := range sorted(found) {
+		if !slices.ContainsFunc(texts, enough) {
+			continue
+		}
 		evidence, err := d.areNames(ctx, texts, parent, named, manyNames)
 		if err != nil || evidence != "" {
 			return path, evidence, err
