@@ -56,8 +56,9 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 func TestNamesInDocumentsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		document := map[string]string{"postgres": "JSONB", "mysql": "JSON", "sqlite": "TEXT"}[target.Dialect]
 		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
-			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, extra VARCHAR(200))",
+			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, extra " + document + ")",
 			"CREATE TABLE looks (id BIGINT NOT NULL PRIMARY KEY, extra VARCHAR(200))"}
 		server := func(number int, own string) (all []string) {
 			for n := range 60 {
