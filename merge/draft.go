@@ -896,9 +896,13 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
+				refers := func(ref sqldb.Reference) bool {
+					return ref.Parent == parent && !ref.Inside() && slices.Contains(ref.Columns, c.Name)
+				}
 				if c.Family != sqldb.FamilyText && c.Family != sqldb.FamilyJSON ||
 					planned.Rename != nil && planned.Rename.Column == c.Name ||
-					slices.ContainsFunc(r.Copies, listed) || slices.Contains(p.Plain, table+"."+c.Name) {
+					slices.ContainsFunc(r.Copies, listed) || slices.ContainsFunc(d.references(t), refers) ||
+					slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
 				o, err := d.repeatedIn(ctx, t, c, place{parent, r.Column})

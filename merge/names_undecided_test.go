@@ -171,9 +171,15 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 			t.Errorf("the draft names no way to keep both players: %s", got)
 		}
 		refused(t, into, plan, merge.CodePrimaryKey, "choose rename")
-		tables["players"] = &merge.TablePlan{Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "citizen",
-			Copies: []merge.NameCopy{{Table: "cars", Column: "owner"}}}}
-		report, _ := problems(t, open(t, plan))
+		tables["players"] = &merge.TablePlan{Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "citizen"}}
+		tables["cars"].References = []merge.Reference{{Column: "owner", Table: "players"}}
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 || strings.Contains(fmt.Sprint(report.Warnings), "cars: owner") {
+			t.Errorf("the reference is declared: %s", report.Warnings)
+		}
+		tables["cars"].References = nil
+		tables["players"].Rename.Copies = []merge.NameCopy{{Table: "cars", Column: "owner"}}
+		report, _ = problems(t, open(t, plan))
 		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "logs: what") || strings.Contains(got, "logs: place") {
 			t.Errorf("check warns of %s", got)
 		}
