@@ -43,16 +43,19 @@ type Entry struct {
 	Closed bool
 }
 
-// TableOn returns the name of a table on a shard. The number has at least two digits, and does not
-// depend on how many shards there are, so no table is renamed when the shards are doubled.
-func TableOn(base string, shard int) string { return fmt.Sprintf("%s_%02d", base, shard) }
-
-// TableOn returns the name of a table of the entry.
+// TableOn returns the name of a table of the entry. The number has at least two digits, and does not depend
+// on how many shards there are, so no table is renamed when the shards are doubled. It is asked for with each
+// row, so the name is all that it allocates.
 func (e Entry) TableOn(base string) string {
-	if e.Generation == 0 {
-		return TableOn(base, e.Residue)
+	name := append(append(make([]byte, 0, 64), base...), '_')
+	if e.Residue < 10 {
+		name = append(name, '0')
 	}
-	return fmt.Sprintf("%s_g%d", TableOn(base, e.Residue), e.Generation)
+	name = strconv.AppendInt(name, int64(e.Residue), 10)
+	if e.Generation > 0 {
+		name = strconv.AppendInt(append(name, "_g"...), int64(e.Generation), 10)
+	}
+	return string(name)
 }
 
 // open returns the entry as it is when it is not closed.
