@@ -386,7 +386,7 @@ func TestAColumnMayBeCalledByTheLastWordsOfATable(t *testing.T) {
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed int) []string {
 			statements := []string{"CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, court_case_id INTEGER, " +
-				"linked_mdt_case_id INTEGER, fromReportId INTEGER, phase_id INTEGER, linked INTEGER)"}
+				"linked_mdt_case_id INTEGER, fromreportid INTEGER, phase_id INTEGER, linked INTEGER)"}
 			for i, table := range []string{"mdt_cases", "mdt_court_cases", "mdt_case_notes", "mdt_reports", "mdt_phases", "mails"} {
 				statements = append(statements, "CREATE TABLE "+table+" ("+countedKey(target)+", rate INTEGER)")
 				for n := 1; n <= 300+i; n++ {
@@ -401,7 +401,7 @@ func TestAColumnMayBeCalledByTheLastWordsOfATable(t *testing.T) {
 		}
 		expect(t, taken(t, target, server(1), server(900)), map[string]string{
 			"orders.court_case_id": "perhaps mdt_court_cases.id", "orders.linked_mdt_case_id": "perhaps mdt_cases.id",
-			"orders.fromReportId": "perhaps mdt_reports.id", "orders.phase_id": "perhaps mdt_phases.id",
+			"orders.fromreportid": "perhaps mdt_reports.id", "orders.phase_id": "perhaps mdt_phases.id",
 			"orders.linked": "plain"})
 	})
 }
