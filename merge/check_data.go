@@ -235,7 +235,7 @@ func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *
 			if o == s || named == nil || len(rows) == 0 {
 				continue
 			}
-			text, begin := named.ReadExpression(o.db.Kind), "("
+			text, begin := comparedName(o.db.Kind, named.ReadExpression(o.db.Kind)), "("
 			q := o.db.SQL("SELECT DISTINCT ", text, " FROM ", o.db.Kind.Quote(name.table), " AS s WHERE ", text,
 				" IN ")
 			for row := range rows {

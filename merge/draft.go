@@ -1010,11 +1010,9 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named 
 			continue
 		}
 		name, among := d.reading(i, parent, named)
-		if s.db.Kind == sqldb.MySQL { // where names may have another character set than the texts
-			converted := "CONVERT(" + name + " USING utf8mb4)"
-			name, among = converted, strings.TrimSuffix(among, name)+converted
-		}
-		q := s.db.SQL("SELECT COUNT(DISTINCT ", name, ")", among, " IN (")
+		compared := comparedName(s.db.Kind, name)
+		among = strings.TrimSuffix(among, name) + compared
+		q := s.db.SQL("SELECT COUNT(DISTINCT ", compared, ")", among, " IN (")
 		for n, text := range texts[i] {
 			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
 		}
@@ -1030,6 +1028,15 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named 
 		return "", nil
 	}
 	return strings.Join(parts, "; "), nil
+}
+
+// comparedName returns an expression of names that can be compared with any text. On MySQL they may have a
+// character set that lacks letters of the text.
+func comparedName(k sqldb.Kind, name string) string {
+	if k == sqldb.MySQL {
+		return "CONVERT(" + name + " USING utf8mb4)"
+	}
+	return name
 }
 
 // inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.

@@ -418,6 +418,26 @@ func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {
 	})
 }
 
+// Names may be in a character set that lacks the letters of a text that is none of them.
+func TestATextInOtherLettersIsNoNameOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) CHARACTER SET latin1 NOT NULL PRIMARY KEY)",
+			"CREATE TABLE cars (id BIGINT PRIMARY KEY, owner VARCHAR(20) CHARACTER SET utf8mb4)"}
+		server := func(number int, own string) []string {
+			return []string{fmt.Sprintf("INSERT INTO players VALUES ('Ann'), ('%s')", own),
+				fmt.Sprintf("INSERT INTO cars VALUES (%s, 'Жan'), (%s, 'Bob')", id(number, 1), id(number, 2))}
+		}
+		tables := map[string]*merge.TablePlan{"cars": {Policy: merge.Copy}, "players": {Policy: merge.Rename,
+			Rename: &merge.RenamePlan{Column: "citizen", Copies: []merge.NameCopy{{Table: "cars", Column: "owner"}}}}}
+		_, _, plan := small(t, target, schema, tables, server(1, "Eve"), server(2, "Bob"))
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 || !strings.Contains(fmt.Sprint(report.Warnings), "s1: cars: owner: 1 row: texts are names") {
+			t.Errorf("check found %v and warns of %s", found, report.Warnings)
+		}
+	})
+}
+
 // A car has its plate once more within what the game knows of it, where no copy of a name follows.
 func TestNamesInsideOfDocumentsAreNotLeftBehindInSilence(t *testing.T) {
 	t.Parallel()
