@@ -2,6 +2,7 @@ package reshard
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -185,7 +186,8 @@ func obstacleQueries(kind dialect.Kind) [][2]string {
 	}
 }
 
-// dress gives the new tables what the old ones have beside columns and indexes.
+// dress gives the new tables what the old ones have beside columns and indexes, and refuses what they still
+// lack. It does so before the rows are copied and after that, because a migration may come between.
 func dress(ctx context.Context, m *machine) error {
 	for _, t := range tablesOf(m.fresh) {
 		old := m.old[0].tables[t.n]
@@ -193,8 +195,15 @@ func dress(ctx context.Context, m *machine) error {
 		if err != nil {
 			return err
 		}
-		if err := run(ctx, t.side.d.pool, statements...); err != nil {
+		// Foreign keys are not checked here: a row of the new table may come before the one that it refers to.
+		err = t.side.d.onConnection(ctx, func(c *sql.Conn) error { return run(ctx, c, statements...) })
+		if err != nil {
 			return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
+		}
+	}
+	for _, mv := range m.moves {
+		if err := refuseLosses(ctx, mv); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -239,15 +248,16 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 		return statements, nil
 	}
 	keys, err := foreignKeys(ctx, d.pool, old, fresh.side)
-	if err != nil || len(there) > 0 {
-		return statements, err
-	}
-	for i, key := range keys {
+	for _, key := range keys {
+		if slices.ContainsFunc(there, func(own []string) bool { return own[1] == key[1] }) {
+			continue
+		}
 		_, only := dialect.Split(fresh.Name)
 		statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
-			d.Quote(shorten(only, fmt.Sprintf("_fk%d", i)))+" "+key[1])
+			d.Quote(shorten(only, fmt.Sprintf("_fk%d", len(there))))+" "+key[1])
+		there = append(there, key)
 	}
-	return statements, nil
+	return statements, err
 }
 
 // foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another

@@ -21,8 +21,10 @@ type cutter struct{ *machine }
 // could write.
 func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) {
 	begun, err := m.locate(ctx, held{})
-	if err == nil && !begun {
-		err = check(ctx, m.machine) // Copying may have taken hours.
+	if err == nil && !begun { // Copying may have taken hours.
+		if err = check(ctx, m.machine); err == nil {
+			err = dress(ctx, m.machine)
+		}
 	}
 	if err != nil {
 		return 0, err

@@ -467,6 +467,96 @@ func TestTriggersThatSomebodyHasDroppedAreMissedBeforeTheCutover(t *testing.T) {
 	}
 }
 
+// A migration may change an old table while its rows are copied, and the new ones were made before.
+func TestWhatAMigrationAddsWhileRowsAreCopiedIsNotLost(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(100)
+		migrate := func(table string) {
+			statement := fmt.Sprintf("CREATE UNIQUE INDEX once_%s ON %[1]s (note, order_id, id)", table)
+			must(t, db.Exec(statement).Error, statement)
+		}
+		w.job.reached = func(s step) {
+			if s != stepCompared {
+				return
+			}
+			w.job.reached = func(step) {}
+			migrate("items_10")
+			if db.Name() == "sqlite" {
+				return
+			}
+			must(t, db.Exec("ALTER TABLE items_10 ADD CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders_10 (id)").Error,
+				"a foreign key")
+			if db.Name() == "postgres" {
+				must(t, db.Exec("GRANT SELECT ON items_10 TO PUBLIC").Error, "GRANT")
+			}
+		}
+		_, err := w.job.Run(t.Context())
+		says(t, err, "items_10", "UNIQUE", "items_01_g1", "call the step again")
+		w.check(false)
+		for _, e := range w.to {
+			migrate(e.tables[1].Name)
+		}
+		if db.Name() != "sqlite" {
+			must(t, db.Exec("ALTER TABLE items_10 ADD CONSTRAINT by_key FOREIGN KEY (id) REFERENCES orders_10 (id)").Error,
+				"another foreign key")
+		}
+		_, err = w.job.Run(t.Context())
+		must(t, err, "Run again")
+		w.check(true)
+		if db.Name() == "sqlite" {
+			return
+		}
+		var keys int
+		must(t, db.Raw("SELECT count(*) FROM information_schema.table_constraints WHERE table_name = 'items_01_g1' AND "+
+			"constraint_type = 'FOREIGN KEY' AND table_schema = "+
+			map[string]string{"postgres": "current_schema()", "mysql": "DATABASE()"}[db.Name()]).Scan(&keys).Error, "the foreign keys")
+		if keys != 2 {
+			t.Errorf("the new table has %d foreign keys, want both of the old one", keys)
+		}
+		if db.Exec("INSERT INTO items_01_g1 VALUES (40001, 40001, 'alone')").Error == nil {
+			t.Error("a row without its order was stored")
+		}
+		if db.Name() == "postgres" {
+			var granted int
+			must(t, db.Raw("SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname = 'items_01_g1' AND "+
+				"a.grantee = 0 AND c.relnamespace = current_schema()::regnamespace").Scan(&granted).Error, "the rights")
+			if granted != 1 {
+				t.Errorf("the new right is there %d times", granted)
+			}
+		}
+	})
+}
+
+// The last look at a table without a lock may come before a migration, and the lock after it.
+func TestAColumnThatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Shared(t).Privileged(), moved)
+		w := newWorld(t, moved, dbs)
+		w.fill(100)
+		add := func(db *gorm.DB, table string) {
+			must(t, db.Exec("ALTER TABLE "+table+" ADD COLUMN late integer").Error, "a column")
+		}
+		w.job.reached = func(s step) {
+			if s == stepClosed {
+				w.job.reached = func(step) {}
+				add(dbs[0], "items_10")
+			}
+		}
+		_, err := w.job.Run(t.Context())
+		says(t, err, "changed the columns of items_10", "call the step again")
+		w.check(false)
+		add(dbs[1], w.to[0].tables[1].Name)
+		_, err = w.job.Run(t.Context())
+		must(t, err, "Run again")
+		w.check(true)
+	})
+}
+
 // Drop leaves nothing behind, and the job can be done afterwards.
 func TestDropUndoesEverything(t *testing.T) {
 	t.Parallel()

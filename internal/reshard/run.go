@@ -118,11 +118,6 @@ func (m *machine) prepare(ctx context.Context) error {
 	if err := dress(ctx, m); err != nil {
 		return err
 	}
-	for _, mv := range m.moves {
-		if err := refuseLosses(ctx, mv); err != nil {
-			return err
-		}
-	}
 	for _, s := range m.old {
 		if err := s.capture(ctx); err != nil {
 			return err
