@@ -105,10 +105,14 @@ type drafter struct {
 	known map[string]*TablePlan // what the plan had before
 	spans map[place]bool        // columns whose values were looked at: are those of different servers apart?
 	found []census.Finding      // what columns may refer to, though neither the target nor the plan says so
+	// samples are the texts of columns that are compared with names, by server.
+	samples map[place][][]string
 }
 
 func newDrafter(ws *workspace) *drafter {
-	return &drafter{ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}}
+	return &drafter{
+		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
+	}
 }
 
 // find looks for references in the data.
@@ -714,7 +718,7 @@ func (d *drafter) namedBy(
 			if names[0].doubled {
 				continue
 			}
-			evidence, err := d.repeats(ctx, t.Name, column, name, c.Name, least)
+			evidence, err := d.repeats(ctx, place{t.Name, column}, place{name, c.Name}, least)
 			if evidence != "" && !refers {
 				note = "REVIEW: texts in " + column + " are those of " + name + "." + c.Name
 			}
@@ -729,7 +733,6 @@ func (d *drafter) namedBy(
 // texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
 // nor copies of the names of other tables.
 func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
-	const longest = 255
 	references := d.references(t)
 	return slices.DeleteFunc(t.Writable(), func(c *sqldb.Column) bool {
 		stem, copied := strings.CutSuffix(c.Name, "_name")
@@ -737,7 +740,7 @@ func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 		taken := func(r sqldb.Reference) bool {
 			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
 		}
-		return c.Family != sqldb.FamilyText || c.MaxChars > longest ||
+		return c.Family != sqldb.FamilyText || c.MaxChars > longestName ||
 			c.MaxChars == 0 && d.ws.target.Kind == sqldb.MySQL ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
 			slices.ContainsFunc(references, taken) || slices.ContainsFunc(d.found, asked)
@@ -923,14 +926,14 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
 	name place) (o OpenColumn, err error) {
 	o = OpenColumn{Column: c.Name, Candidate: name.table + "." + name.column}
-	path, evidence, err := d.inDocuments(ctx, t.Name, c.Name, name.table, name.column)
+	path, evidence, err := d.inDocuments(ctx, t.Name, c.Name, name)
 	if err != nil || evidence != "" || c.Family == sqldb.FamilyJSON {
 		o.As, o.Evidence = "path "+path, evidence
 		return o, err
 	}
 	with, least := d.beside(t, c.Name, name.table)
 	o.As, o.With = asNames, with
-	o.Evidence, err = d.repeats(ctx, t.Name, c.Name, name.table, name.column, least)
+	o.Evidence, err = d.repeats(ctx, place{t.Name, c.Name}, name, least)
 	if err != nil || o.Evidence == "" {
 		return o, err
 	}
@@ -968,48 +971,55 @@ func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, le
 	return "", manyNames
 }
 
-// sampled is how many texts of a column are compared with names.
-const sampled = 500
+const (
+	// sampled is how many texts of a column are compared with names.
+	sampled = 500
+	// longestName is how many characters a name has at most.
+	longestName = 255
+)
 
 // repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
 // One of them has to have so many at least.
-func (d *drafter) repeats(ctx context.Context, table, column, parent, named string,
-	least int) (string, error) {
-	all := make([][]string, len(d.ws.servers))
-	for i, s := range d.ws.servers {
-		if own := s.db.Tables[table]; own == nil || own.Column(column) == nil {
-			continue
+func (d *drafter) repeats(ctx context.Context, text, name place, least int) (string, error) {
+	all, known := d.samples[text]
+	if !known {
+		all = make([][]string, len(d.ws.servers))
+		for i, s := range d.ws.servers {
+			if own := s.db.Tables[text.table]; own == nil || own.Column(text.column) == nil {
+				continue
+			}
+			// A text that is too long for a name is still too long for one when it is cut.
+			read, where := d.reading(i, text.table, text.column)
+			rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+				strconv.Itoa(longestName+1), ")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+			if err != nil {
+				return "", err
+			}
+			for _, row := range rows {
+				all[i] = append(all[i], row[0])
+			}
 		}
-		text, where := d.reading(i, table, column)
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT ", text, where, " <> '' LIMIT ",
-			strconv.Itoa(sampled)))
-		if err != nil {
-			return "", err
-		}
-		for _, row := range rows {
-			all[i] = append(all[i], row[0])
-		}
+		d.samples[text] = all
 	}
-	return d.areNames(ctx, all, parent, named, least)
+	return d.areNames(ctx, all, name, least)
 }
 
 // areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
 // among others are enough, as where only rows of one kind have them.
-func (d *drafter) areNames(ctx context.Context, texts [][]string, parent, named string,
-	least int) (string, error) {
+func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least int) (string, error) {
 	var parts []string
 	enough, tenths := false, int64(9)
-	t := d.ws.target.Tables[parent]
-	keys := t != nil && slices.Equal(t.Primary, []string{named})
+	t := d.ws.target.Tables[named.table]
+	keys := t != nil && slices.Equal(t.Primary, []string{named.column})
 	if keys {
 		tenths = 1
 	}
 	for i, s := range d.ws.servers {
-		names := s.db.Tables[parent]
-		if len(texts[i]) == 0 || names == nil || names.Column(named) == nil {
+		names := s.db.Tables[named.table]
+		if len(texts[i]) == 0 || names == nil || names.Column(named.column) == nil {
 			continue
 		}
-		name, among := d.reading(i, parent, named)
+		name, among := d.reading(i, named.table, named.column)
 		compared := comparedName(s.db.Kind, name)
 		among = strings.TrimSuffix(among, name) + compared
 		q := s.db.SQL("SELECT COUNT(DISTINCT ", compared, ")", among, " IN (")
@@ -1040,7 +1050,7 @@ func comparedName(k sqldb.Kind, name string) string {
 }
 
 // inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.
-func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named string) (
+func (d *drafter) inDocuments(ctx context.Context, table, column string, named place) (
 	path, evidence string, err error) {
 	found := map[string][][]string{}
 	for i, s := range d.ws.servers {
@@ -1070,7 +1080,7 @@ func (d *drafter) inDocuments(ctx context.Context, table, column, parent, named 
 		if !slices.ContainsFunc(texts, enough) {
 			continue
 		}
-		evidence, err := d.areNames(ctx, texts, parent, named, manyNames)
+		evidence, err := d.areNames(ctx, texts, named, manyNames)
 		if err != nil || evidence != "" {
 			return path, evidence, err
 		}

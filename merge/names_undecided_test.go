@@ -418,6 +418,29 @@ func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {
 	})
 }
 
+// All of the texts that are compared with names go to the server in one statement, which takes no more than a packet.
+func TestLongTextsAreComparedWithNamesByTheirBeginning(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE players (name VARCHAR(20) NOT NULL PRIMARY KEY)",
+			"CREATE TABLE chests (id BIGINT PRIMARY KEY, content LONGTEXT)"}
+		server := func(number int, own string) []string {
+			statements := []string{fmt.Sprintf("INSERT INTO players VALUES ('Ann'), ('%s')", own)}
+			for i := range 350 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO chests VALUES (%s, CONCAT('%d ', REPEAT('sword ', 20000)))",
+					id(number, i+1), i))
+			}
+			return statements
+		}
+		tables := map[string]*merge.TablePlan{"chests": {Policy: merge.Copy}, "players": {Policy: merge.Rename,
+			Rename: &merge.RenamePlan{Column: "name"}}}
+		_, _, plan := small(t, target, schema, tables, server(1, "Eve"), server(2, "Bob"))
+		if _, found := problems(t, open(t, plan)); len(found) > 0 {
+			t.Errorf("check found %v", found)
+		}
+	})
+}
+
 // Names may be in a character set that lacks the letters of a text that is none of them.
 func TestATextInOtherLettersIsNoNameOfAnotherServer(t *testing.T) {
 	t.Parallel()

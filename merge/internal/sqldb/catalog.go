@@ -59,6 +59,7 @@ type Column struct {
 	Name       string
 	Declared   string // the type in the words of the database, on MySQL in small letters
 	Spelled    string // the type as MySQL spells it; empty on other databases
+	unlimited  string // the type without its limits, of PostgreSQL; empty for columns that no catalog has
 	Family     Family
 	Nullable   bool
 	HasDefault bool   // it has a default or counts up by itself

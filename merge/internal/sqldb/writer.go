@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -126,7 +127,9 @@ func (w *Writer) text(n int) string {
 		for j, c := range w.columns {
 			b.WriteString(between)
 			if between = ", "; w.d.Kind == PostgreSQL {
-				b.WriteString("CAST(" + PostgreSQL.Bind(i*len(w.columns)+j+1) + " AS " + c.Declared + ")")
+				// A cast to varchar(3) would cut a longer text, which the INSERT refuses.
+				b.WriteString("CAST(" + PostgreSQL.Bind(i*len(w.columns)+j+1) + " AS " +
+					cmp.Or(c.unlimited, c.Declared) + ")")
 			} else {
 				b.WriteByte('?')
 			}
