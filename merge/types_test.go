@@ -1,7 +1,10 @@
 package merge_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -43,11 +46,27 @@ func typedRows(target dbtest.Target, server int) []string {
 	}
 }
 
+// oddOpener opens sessions as a login, the settings of a server, or the DSN of an old program may have them.
+func oddOpener(ctx context.Context, dsn string) (*sql.DB, error) {
+	var params url.Values
+	switch {
+	case strings.HasPrefix(dsn, "postgres"):
+		params = url.Values{"extra_float_digits": {"-15"}, "array_nulls": {"off"}, "DateStyle": {"SQL,DMY"}}
+	case strings.Contains(dsn, "@"):
+		params = url.Values{"parseTime": {"true"}, "loc": {"Asia/Shanghai"}, "character_set_client": {"utf8mb3"},
+			"character_set_connection": {"utf8mb3"}, "character_set_results": {"utf8mb3"}, "sql_select_limit": {"7"},
+			"sql_safe_updates": {"1"}, "sql_auto_is_null": {"1"}}
+	default:
+		return opener(ctx, dsn)
+	}
+	return opener(ctx, dsn+map[bool]string{true: "&", false: "?"}[strings.Contains(dsn, "?")]+params.Encode())
+}
+
 func TestValuesOfAllTypesArriveAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, pair := range kindPairs(t.Name()) {
 		from, to := pair.from, pair.to
-		for _, way := range []string{"", "portable"} {
+		for _, way := range []string{"", " portable", " by odd sessions"} {
 			t.Run(from.Name+" to "+to.Name+way, func(t *testing.T) {
 				t.Parallel()
 				source, into := newBase(t, from), newBase(t, to)
@@ -58,8 +77,11 @@ func TestValuesOfAllTypesArriveAsTheyAre(t *testing.T) {
 					Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
 					Tables:  map[string]*merge.TablePlan{"typed": {Policy: merge.Copy}}}
 				var opts []merge.Option
-				if way != "" {
+				switch way {
+				case " portable":
 					opts = append(opts, merge.WithPortableCopy())
+				case " by odd sessions":
+					opts = append(opts, merge.WithPortableCopy(), merge.WithOpener(oddOpener))
 				}
 				run(t, open(t, plan, opts...))
 				// Read back as any program would, the target is as if the rows had been written there.

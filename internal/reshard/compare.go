@@ -104,18 +104,21 @@ func (mv *move) compareSome(ctx context.Context, where string) error {
 func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
 	d := mv.fresh.side.d
 	key := d.Quote(mv.fresh.Column)
-	for _, one := range [...][2]*table{{mv.old, mv.fresh}, {mv.fresh, mv.old}} {
-		this, that := one[0].quoted(), one[1].quoted()
-		found, err := numbers(ctx, d.pool, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
-			"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
-			mv.sameSQL(this, that)))
-		if err != nil {
-			return nil, err
+	err = d.onConnection(ctx, func(c *sql.Conn) error {
+		for _, one := range [...][2]*table{{mv.old, mv.fresh}, {mv.fresh, mv.old}} {
+			this, that := one[0].quoted(), one[1].quoted()
+			found, err := numbers(ctx, c, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
+				"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
+				mv.sameSQL(this, that)))
+			if err != nil {
+				return err
+			}
+			differ = append(differ, found...)
 		}
-		differ = append(differ, found...)
-	}
+		return nil
+	})
 	slices.Sort(differ)
-	return slices.Compact(differ), nil
+	return slices.Compact(differ), err
 }
 
 // sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.

@@ -49,16 +49,17 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 }
 
 // Between two databases, values go as texts, whose form must not depend on the settings of a session: a time
-// without its zone would be another one, and a letter that the character set lacks a question mark. So both
-// sessions are set alike.
+// without its zone would be another one, and a letter that the character set lacks a question mark. A limit of
+// the rows of a SELECT would leave rows out. So both sessions are set alike.
 const (
 	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
-		"@snowflake_results = @@character_set_results, @snowflake_locks = @@innodb_table_locks, " +
-		"@snowflake_commit = @@autocommit, foreign_key_checks = 0, time_zone = '+00:00', " +
-		"character_set_results = utf8mb4, innodb_table_locks = 1, autocommit = 1"
+		"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
+		"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, foreign_key_checks = 0, " +
+		"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
+		"innodb_table_locks = 1, autocommit = 1"
 	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
-		"character_set_results = @snowflake_results, innodb_table_locks = @snowflake_locks, " +
-		"autocommit = @snowflake_commit"
+		"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
+		"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit"
 )
 
 // onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
@@ -216,9 +217,15 @@ func list(keys []int64) string {
 	return b.String()
 }
 
+// unlimited ends a query of MySQL that has all of its rows, whatever sql_select_limit says.
+const unlimited = " LIMIT 18446744073709551615"
+
 // catalog asks the catalog about a table, by a query as for [dialect.Kind.About].
 func (d *database) catalog(ctx context.Context, q gorm.ConnPool, table, query string) ([][]string, error) {
 	query, args := d.About(table, query)
+	if d.Kind == dialect.MySQL {
+		query += unlimited
+	}
 	return texts(ctx, q, query, args...)
 }
 

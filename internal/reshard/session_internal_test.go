@@ -24,7 +24,7 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 			db := target.OpenDSN(t, dsn, nil)
 			options := []dbtest.Option{dbtest.MaxOpenConns(6)}
 			if target.Dialect == "mysql" {
-				options = append(options, dbtest.DSNParam("character_set_results", "utf8mb3"),
+				options = append(options, dbtest.DSNParam("character_set_results", "utf8mb3"), dbtest.DSNParam("sql_select_limit", "3"),
 					dbtest.DSNParam("time_zone", fmt.Sprintf("'+0%d:00'", 2+3*i)))
 			} else {
 				var name string

@@ -80,7 +80,10 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	settings := map[Kind][]string{
 		SQLite: {"PRAGMA busy_timeout = 10000"},
 		MySQL: {
+			"SET NAMES utf8mb4", // A DSN that says charset=utf8 would read a question mark for an emoji.
 			"SET SESSION time_zone = '+00:00'",
+			// A login may get no more than so many rows of a query, and may update no row without its key.
+			"SET SESSION sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_auto_is_null = 0",
 			"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
 				// A game may have dates such as 2024-02-31, and they are to arrive.
 				// MariaDB would take one answer of a subquery for another text that the subquery tells apart.
@@ -93,7 +96,7 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		PostgreSQL: {
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET bytea_output = 'hex'", "SET extra_float_digits = 1", "SET standard_conforming_strings = on",
-			"SET statement_timeout = 0",
+			"SET statement_timeout = 0", "SET array_nulls = on", "SET lc_monetary = 'C'",
 			// Policies that hide rows become an error: half of the rows would be merged otherwise.
 			"SET row_security = off",
 		},

@@ -88,7 +88,8 @@ func (d *database) session() []string {
 	switch d.kind {
 	case mysql:
 		// MariaDB would take one answer of a subquery for another text that the subquery tells apart.
-		all := []string{"SET SESSION time_zone = '+00:00'",
+		all := []string{"SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'",
+			"SET SESSION sql_select_limit = 18446744073709551615, sql_auto_is_null = 0",
 			"SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"}
 		if d.tidb { // which has no sessions that only read. It can be the target only, and nothing here writes.
 			return all
@@ -98,7 +99,7 @@ func (d *database) session() []string {
 		return []string{
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET extra_float_digits = 3", "SET bytea_output = 'hex'", "SET standard_conforming_strings = on",
-			"SET statement_timeout = 0", "SET row_security = off",
+			"SET statement_timeout = 0", "SET row_security = off", "SET lc_monetary = 'C'",
 			"SET default_transaction_read_only = on",
 		}
 	}
