@@ -49,8 +49,8 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 }
 
 // Between two databases, values go as texts, whose form must not depend on the settings of a session: a time
-// without its zone would be another one, and a letter that the character set lacks a question mark. A limit of
-// the rows of a SELECT would leave rows out. So both sessions are set alike.
+// without its zone would be another one, and a letter that the character set lacks a question mark. A limit
+// on the rows of a SELECT would leave rows out. So both sessions are set alike.
 const (
 	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 		"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
