@@ -548,7 +548,9 @@ func (c *idCheck) check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		follows := func(l sourceLink) bool { return l.column == column && c.ws.jobs[l.parent].plan.Renumber != "" }
+		follows := func(l sourceLink) bool {
+			return l.column == column && c.ws.jobs[l.parent].plan.Renumber != ""
+		}
 		if o.plain > 0 && j.plan.Renumber == "" && !slices.ContainsFunc(src.links, follows) {
 			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: j.name, Column: column,
 				Count: o.plain,

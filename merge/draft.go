@@ -340,9 +340,9 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	return nil, nil
 }
 
-// calledAfter returns what the key of a table is called after, if no table is called like that: the accounts of
-// account_id in account_settings may be those of a database that all servers share, which counts them. A key
-// that the own database counts is its own.
+// calledAfter returns what the key of a table is called after, if no table is called like that: the accounts
+// of account_id in account_settings may be those of a database that all servers share, which counts them. A
+// key that the own database counts is its own.
 func (d *drafter) calledAfter(t *sqldb.Table) string {
 	key := identityOf(t)
 	if key == nil || key.Counts() {

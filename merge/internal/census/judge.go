@@ -709,7 +709,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		others := conditional{match: match{key: m.key}}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
-			unlikely := part.full() && -part.chance() >= minChance || part.mostly() && part.reaches() && part.more() >= 6
+			most := part.mostly() && part.reaches() && part.more() >= 6
+			unlikely := most || part.full() && -part.chance() >= minChance
 			if unlikely && values >= minValues && (by != col || kind == "1") {
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
