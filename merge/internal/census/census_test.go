@@ -618,27 +618,6 @@ func TestRowsOfAKindAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing.T) {
 	})
 }
 
-// Each server has the same number of stalls, and the higher bits of a price go as far. That is one coincidence, and
-// not one on each server.
-func TestBitsThatEndWhereTheKeysOfAllServersDoAreNotAskedAbout(t *testing.T) {
-	t.Parallel()
-	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
-		server := func(seed int) []string {
-			statements := []string{"CREATE TABLE stalls (id INTEGER NOT NULL PRIMARY KEY, rent INTEGER)",
-				"CREATE TABLE sales (day INTEGER, money BIGINT)"}
-			for n := range 60 {
-				statements = append(statements, fmt.Sprintf("INSERT INTO stalls VALUES (%d, %d)", n+1, 70_000+pick(seed+n, 90)))
-			}
-			for n := range 300 {
-				statements = append(statements, fmt.Sprintf("INSERT INTO sales VALUES (%d, %d)", n%3, 17_000_000+pick(seed+n, 983_000_000)))
-			}
-			return statements
-		}
-		found := taken(t, target, server(1), server(2000), server(5000))
-		expect(t, found, map[string]string{"sales.money": "plain"})
-	})
-}
-
 // The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
 // That those which are worn belong to heroes is no condition, since other things do as well.
 func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {

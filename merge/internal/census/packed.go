@@ -472,15 +472,15 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 }
 
 // packedScore is the score of a part of a column. That its values end where the keys do says more on each
-// further server where these end elsewhere, because other numbers have no reason to.
+// further server, because other numbers have no reason to.
 func (m match) packedScore() float64 {
-	ends := map[float64]bool{}
+	score := m.score()
 	for _, a := range m.servers {
 		if a.reach >= 0.95 {
-			ends[a.greatest] = true
+			score += 1.3
 		}
 	}
-	return m.score() + 1.3*float64(len(ends))
+	return score
 }
 
 // fewValues is how many different values are enough where they can hardly be keys by chance.
