@@ -548,7 +548,10 @@ func (c *idCheck) check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if o.plain > 0 && j.plan.Renumber == "" {
+		follows := func(l sourceLink) bool {
+			return l.column == column && c.ws.jobs[l.parent].plan.Renumber != ""
+		}
+		if o.plain > 0 && j.plan.Renumber == "" && !slices.ContainsFunc(src.links, follows) {
 			c.report.warn(Problem{Code: CodePlainKeys, Server: s.Name, Table: j.name, Column: column,
 				Count: o.plain,
 				Message: "the key was counted, not made by a generator of the layout, so it is compared with the " +

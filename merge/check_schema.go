@@ -523,7 +523,8 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 
 // closed refuses what the plan does not know of the columns of the servers: those of which an earlier lock
 // says something else, and those that hold keys which change although the plan does not say what they are.
-// Their values would lead to other rows after the merge. It warns of those that may hold such keys.
+// Their values would lead to other rows after the merge. It warns of those that may hold such keys, and of
+// those that do although the plan lists them as plain numbers.
 func (c *schemaCheck) closed(ctx context.Context) error {
 	earlier := c.ws.lock
 	if earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
@@ -547,9 +548,11 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
 				open := func(o OpenColumn) bool { return o.Column == target.Name }
+				certain := col.Verdict == census.Reference.String() && key.As == ""
+				plain := slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name)
 				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
-					slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name) {
+					plain && !certain {
 					continue
 				}
 				if all, err := c.saidOf(ctx, j.name, target.Name, key.When, said[target.Name]); all || err != nil {
@@ -558,16 +561,22 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 					}
 					continue
 				}
-				is, report := "are", c.report.problem
-				// A few small numbers are keys by chance.
-				if col.Verdict != census.Reference.String() || key.As != "" {
+				is, says, report := "are", "does not say so", c.report.problem
+				switch {
+				case plain:
+					says, report = "lists it under plain:, so they would lead to nobody", c.report.warn
+				case !certain: // A few small numbers are keys by chance.
 					is, report = "may be", c.report.warn
 				}
 				o := OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}
+				remedy := declareIt(c.inPlan(j.name, o, key), j.name+"."+target.Name)
+				if plain {
+					remedy = "if it does refer to it, take it from plain:, and check says how to declare it"
+				}
 				report(Problem{Code: CodeUndeclared, Table: j.name, Column: target.Name,
-					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan does not say so (%s)",
-						is, key.Table, cmp.Or(col.Hits[key.Table+"."+key.Column], "in some rows")),
-					Remedy: declareIt(c.inPlan(j.name, o, key), j.name+"."+target.Name)})
+					Message: fmt.Sprintf("its values %s keys of %s, which change, and the plan %s (%s)", is, key.Table,
+						says, cmp.Or(col.Hits[key.Table+"."+key.Column], "in some rows")),
+					Remedy: remedy})
 			}
 		}
 	}

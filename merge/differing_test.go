@@ -73,14 +73,15 @@ func TestWhatAMergeSaysItHasDoneIsComputedAgain(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE counters (name VARCHAR(20) NOT NULL PRIMARY KEY, n INTEGER, least INTEGER)",
-			"CREATE TABLE logs (COUNTED, what VARCHAR(20))"}
+			"CREATE TABLE logs (COUNTED, what VARCHAR(20))", "CREATE TABLE worlds (id SMALLINT NOT NULL PRIMARY KEY, tax INTEGER)"}
 		rows := func(s int) []string {
 			return []string{fmt.Sprintf("INSERT INTO counters VALUES ('a', %d, %d), ('b', 5, 6), ('%d', 1, 1)", s, s, s),
-				"INSERT INTO logs (what) VALUES ('x'), ('y')"}
+				"INSERT INTO logs (what) VALUES ('x'), ('y')", "INSERT INTO worlds VALUES (1, 1), (2, 7)"}
 		}
 		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
 			"counters": {Policy: merge.Sum, Key: []string{"name"}, Sum: []string{"n"}, Min: []string{"least"}},
 			"logs":     {Policy: merge.Copy, Renumber: merge.Behind},
+			"worlds":   {Policy: merge.KeepFirst, Key: []string{"id"}},
 		}, rows(1), rows(2), rows(3))
 		m := open(t, plan)
 		run(t, m)
@@ -90,7 +91,9 @@ func TestWhatAMergeSaysItHasDoneIsComputedAgain(t *testing.T) {
 		}
 		for _, harm := range []string{
 			"UPDATE merge_servers SET name = 'other' WHERE number = 2", "DELETE FROM merge_servers WHERE number = 3",
-			"UPDATE merge_offsets SET added = 3 WHERE server = 2", "UPDATE merge_journal SET rows_read = 7 WHERE tbl = 'logs' AND server = 1",
+			"UPDATE merge_offsets SET added = 3 WHERE server = 2 AND tbl = 'logs'",
+			"UPDATE merge_offsets SET added = 3 WHERE server = 2 AND tbl = 'worlds'",
+			"UPDATE merge_journal SET rows_read = 7 WHERE tbl = 'logs' AND server = 1",
 			"UPDATE merge_journal SET done = 0 WHERE tbl = 'logs' AND server = 1",
 			"DELETE FROM merge_drops WHERE server = 3 AND row_key LIKE '%a%'", "UPDATE merge_drops SET keeper_server = 2 WHERE server = 3 AND row_key LIKE '%b%'",
 			"UPDATE merge_drops SET differs = 1 WHERE server = 3 AND row_key LIKE '%b%'",

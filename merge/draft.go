@@ -293,6 +293,15 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	if common, err := d.common(ctx, t, p); err != nil || common {
 		return d.candidates(t, t.Keys()[0], true), err
 	}
+	if other := d.calledAfter(t); p.Renumber != "" && other != "" {
+		key := identityOf(t).Name
+		p.Renumber, p.Note = "", "the key "+key+" is called after "+other+", and no table here is"
+		return []string{
+			"keep_first, or newest with by:, with key: [" + key + "], if another database counts these keys for " +
+				"all servers, as one of accounts does: then they stay as they are",
+			"copy, with renumber: apart, if each server has counted its own rows",
+		}, nil
+	}
 	found, others, err := d.namesOf(ctx, t)
 	if err != nil {
 		return nil, err
@@ -333,6 +342,30 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil
+}
+
+// calledAfter returns what the key of a table is called after, if no table is called like that: the accounts
+// of account_id in account_settings may be those of a database that all servers share, which counts them. A
+// key that the own database counts is its own.
+func (d *drafter) calledAfter(t *sqldb.Table) string {
+	key := identityOf(t)
+	if key == nil || key.Counts() {
+		return ""
+	}
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+	stem, ended := strings.CutSuffix(plain(key.Name), "id")
+	stem = strings.TrimSuffix(stem, "gu") // of a GUID
+	for name := range d.ws.target.Tables {
+		last := strings.ToLower(name[strings.LastIndex(name, "_")+1:])
+		for _, plural := range []string{"", "s", "es"} {
+			ended = ended && !strings.HasSuffix(plain(name), stem+plural)
+		}
+		ended = ended && !strings.HasPrefix(last, strings.TrimSuffix(stem, "y"))
+	}
+	if !ended || len(stem) < 3 {
+		return ""
+	}
+	return stem
 }
 
 // common reports whether most rows of a table are the same on two servers, or have the same counted key and

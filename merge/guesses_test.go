@@ -119,6 +119,42 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 	})
 }
 
+// A database of accounts may serve all servers. None of them has it, and who gave an account another number would
+// give its heroes to somebody else.
+func TestADraftAsksAboutKeysThatAreCalledAfterNoTable(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE account_settings (account_id INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, sound INTEGER)",
+			"CREATE TABLE heroes (hero_guid INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, account INTEGER NOT NULL)",
+			"CREATE TABLE hero_pets (petid INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, name VARCHAR(9))",
+			"CREATE TABLE cities (city_id INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, tax INTEGER)",
+		}
+		server := func(seed, accounts int) []string {
+			return many(1, accounts, func(n int) string {
+				account := 3*n + seed%2
+				return fmt.Sprintf("INSERT INTO account_settings VALUES (%d, %d); INSERT INTO heroes VALUES (%d, %d);"+
+					"INSERT INTO hero_pets VALUES (%d, 'p%d'); INSERT INTO cities VALUES (%d, %d)", account, n%7, n+seed, account,
+					n+2*seed, n%4, n+3*seed, n*seed%11)
+			})
+		}
+		split := func(all []string) []string { return strings.Split(strings.Join(all, ";"), ";") }
+		_, _, plan := small(t, target, schema, nil, split(server(1, 300)), split(server(2, 200)))
+		draft := draftOf(t, plan)
+		for table, p := range draft.Tables {
+			if asked := p.Policy == merge.NotDecided; asked != (table == "account_settings") {
+				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
+			}
+		}
+		// What all servers share keeps its keys, and then nobody has to say what refers to them.
+		draft.Tables["account_settings"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"account_id"}}
+		delete(draft.Identities, "account_settings")
+		if _, found := problems(t, opened(t, draft)); len(found[merge.CodeUndeclared]) > 0 {
+			t.Errorf("check found %v", found[merge.CodeUndeclared])
+		}
+	})
+}
+
 // A list of bans has the account as a text. A draft that renamed such a key would make of it one that leads nowhere.
 func TestATextThatMayBeAKeyIsAskedAboutAndNotRenamed(t *testing.T) {
 	t.Parallel()

@@ -151,7 +151,14 @@ func TestAnUndeclaredReferenceStopsARun(t *testing.T) {
 		}
 		plan.Plain = []string{"swords.maker"} // somebody says that this is a number and no hero
 		giveUp(t, plan)
-		run(t, opened(t, plan))
+		m = opened(t, plan)
+		report, _ := problems(t, m)
+		if !slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool {
+			return p.Code == merge.CodeUndeclared && p.Column == "maker" && strings.Contains(p.Message, "under plain:")
+		}) {
+			t.Errorf("check warns of %v", report.Warnings)
+		}
+		run(t, m)
 		if n := into.number(t, "SELECT COUNT(*) FROM swords"); n == 0 {
 			t.Error("no sword was copied")
 		}

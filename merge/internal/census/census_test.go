@@ -578,6 +578,46 @@ func TestALongTableHidesNoReference(t *testing.T) {
 	})
 }
 
+// Heroes who were deleted have left letters behind, beside those of houses and of beasts.
+func TestRowsOfAKindAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, last int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, kind INTEGER, sender INTEGER, price INTEGER)"}
+			var heroes []int
+			for n := 1; n <= last; n++ {
+				if pick(seed+n, 5) > 0 {
+					heroes = append(heroes, n)
+				}
+			}
+			rows := func(table string, n int, row func(n int) string) {
+				var all []string
+				for i := range n {
+					all = append(all, row(i))
+				}
+				statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+			}
+			rows("heroes", len(heroes), func(n int) string { return fmt.Sprintf("(%d)", heroes[n]) })
+			rows("letters", 2*last, func(n int) string {
+				kind, sender := 0, heroes[pick(seed+n, len(heroes))]
+				switch {
+				case n%5 == 3:
+					kind, sender = 2, []int{2, 6, 7}[pick(n, 3)]
+				case n%5 == 4:
+					kind, sender = 3, 1+pick(seed+n, 39_000) // a beast
+				case n%17 == 0:
+					sender = 1 + pick(seed+n, last) // he may be deleted
+				}
+				return fmt.Sprintf("(%d, %d, %d, %d)", 100_000+7*n, kind, sender, 1+pick(seed+2*n, last))
+			})
+			return statements
+		}
+		found := taken(t, target, server(1, 2400), server(9000, 1700))
+		expect(t, found, map[string]string{"letters.sender": "perhaps heroes.id when kind = 0", "letters.price": "plain"})
+	})
+}
+
 // The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
 // That those which are worn belong to heroes is no condition, since other things do as well.
 func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {

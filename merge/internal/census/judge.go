@@ -517,7 +517,12 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 			all = append(all, found...)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b conditional) int { return cmp.Compare(b.score(), a.score()) })
+	slices.SortStableFunc(all, func(a, b conditional) int {
+		if a.full() != b.full() {
+			return map[bool]int{true: -1, false: 1}[a.full()]
+		}
+		return cmp.Compare(b.score(), a.score())
+	})
 	for _, a := range all {
 		taken := slices.ContainsFunc(best, func(b conditional) bool {
 			return b.key == a.key || b.by != a.by || slices.ContainsFunc(a.kinds,
@@ -676,7 +681,8 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string
 	return kinds, err
 }
 
-// selected returns, for each of several tables, the rows of which all values are keys, if there are any.
+// selected returns, for each of several tables, the rows of which all values are keys, or most and as far as
+// the keys go, if there are any.
 func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
 	// A sample tells of most tables that none of the values of by selects rows that refer to them.
 	sample, err := c.selections(ctx, col, by, partial, true)
@@ -685,7 +691,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	}
 	var left []match
 	for n, m := range partial {
-		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), match.full) {
+		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), match.mostly) {
 			left = append(left, m)
 		}
 	}
@@ -703,20 +709,20 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		others := conditional{match: match{key: m.key}}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
-			if part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1") {
+			most := part.mostly() && part.reaches() && part.more() >= 6
+			unlikely := most || part.full() && -part.chance() >= minChance
+			if unlikely && values >= minValues && (by != col || kind == "1") {
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
 			} else {
 				others.add(part)
 			}
 		}
-		if len(whole.kinds) == 0 {
+		if len(whole.kinds) == 0 || len(others.servers) == 0 && !whole.full() { // all rows may refer
 			continue
 		}
 		values, hits := others.counts()
-		whole.strays = hits*2 >= values && others.deviations(func(a against) (values, density float64) {
-			return float64(a.values), a.density
-		}) >= 3
+		whole.strays = hits*2 >= values && others.more() >= 3
 		slices.Sort(whole.kinds)
 		whole.when = c.equals(ctx, by, whole.kinds, text)
 		if by == col {

@@ -610,6 +610,12 @@ func (m match) full() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits < a.values })
 }
 
+// mostly reports whether so many values are keys that the others may lead to what was deleted.
+func (m match) mostly() bool {
+	values, hits := m.counts()
+	return hits*10 >= values*8
+}
+
 func (m match) counts() (values, hits int64) {
 	for _, a := range m.servers {
 		values, hits = values+a.values, hits+a.hits
@@ -719,6 +725,11 @@ func (m match) beyond() float64 {
 	return m.deviations(func(a against) (values, density float64) {
 		return float64(a.values), math.Min(a.wide, 1)
 	})
+}
+
+// more is excess for the rows of one kind, whose values nobody has counted by their range.
+func (m match) more() float64 {
+	return m.deviations(func(a against) (values, density float64) { return float64(a.values), a.density })
 }
 
 func (m match) deviations(expected func(a against) (values, density float64)) float64 {

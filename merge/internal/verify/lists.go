@@ -34,11 +34,11 @@ func listedServers(ctx context.Context, v *verifier) error {
 
 // listedOffsets compares what was added to the keys of a table with where the keys are.
 func listedOffsets(ctx context.Context, j *job) error {
-	if !j.moves {
+	if j.plan.Renumber && !j.moves {
 		return nil
 	}
 	return j.v.list(ctx, listOfOffsets, "server, added", j.name, func(row []string) error {
-		if s := j.on(j.v.position(row[0])); s != nil && s.counts { // or nothing of this server was moved
+		if s := j.on(j.v.position(row[0])); s != nil && (s.counts || !j.moves) { // or it has no row
 			j.v.compare("lists", j.name, s.d.Name, "added to the keys, by "+listOfOffsets,
 				strconv.FormatInt(s.added, 10), row[1])
 		}
