@@ -87,6 +87,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			}
 		}
 	}
+	c.aboveByName(matches)
 	var all []Finding
 	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {

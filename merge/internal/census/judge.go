@@ -100,7 +100,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		if !found.full() || found.guessed {
 			verdict = Possible
 		}
-		if found.strays {
+		if found.strays && len(conditions) == 1 {
 			whole := matches[slices.IndexFunc(matches, func(m match) bool { return m.key == found.key })]
 			if asked, err := askWhole(whole); err != nil {
 				return nil, err
@@ -112,6 +112,11 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		f := finding(verdict, found.match, found.when)
 		f.partly = true
 		all = append(all, f)
+		if len(found.near) > 0 {
+			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near, c.isText(found.by)))
+			f.partly = true
+			all = append(all, f)
+		}
 	}
 	for _, m := range matches {
 		if len(all) > 0 {
@@ -360,17 +365,19 @@ type conditional struct {
 	// strays: in rows of other values, too, more are keys than by chance. Then it is not what tells the rows
 	// that refer, but some rows lead to what was deleted.
 	strays bool
+	near   []string // the values of by in whose rows most, and not all, are keys
+	rest   match    // of these rows
 }
 
 // add adds what the rows of one more value have shown.
-func (c *conditional) add(part match) {
+func (m *match) add(part match) {
 	for _, a := range part.servers {
-		i := slices.IndexFunc(c.servers, func(b against) bool { return b.server == a.server })
+		i := slices.IndexFunc(m.servers, func(b against) bool { return b.server == a.server })
 		if i < 0 {
-			c.servers = append(c.servers, a)
+			m.servers = append(m.servers, a)
 			continue
 		}
-		b := &c.servers[i]
+		b := &m.servers[i]
 		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
 		b.reach = max(b.reach, a.reach)
 	}
@@ -685,7 +692,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	}
 	var left []match
 	for n, m := range partial {
-		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), match.full) {
+		tells := func(part match) bool { return part.full() || part.mostly() }
+		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), tells) {
 			left = append(left, m)
 		}
 	}
@@ -700,23 +708,34 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
-		others := conditional{match: match{key: m.key}}
+		whole.rest = whole.match
+		others, left := match{key: m.key}, match{key: m.key}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
-			if part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1") {
+			switch {
+			case part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1"):
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
-			} else {
-				others.add(part)
+				continue
+			case by != col && part.mostly():
+				whole.rest.add(part)
+				whole.near = append(whole.near, kind)
+			default:
+				left.add(part)
 			}
+			others.add(part)
 		}
+		slices.Sort(whole.near)
 		if len(whole.kinds) == 0 {
-			continue
+			// Unless the other rows have fewer keys than by chance, this is not what tells the rows that refer.
+			if len(whole.near) == 0 || left.overall() > -3 {
+				continue
+			}
+			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
+		} else {
+			values, hits := others.counts()
+			whole.strays = hits*2 >= values && others.overall() >= 3
 		}
-		values, hits := others.counts()
-		whole.strays = hits*2 >= values && others.deviations(func(a against) (values, density float64) {
-			return float64(a.values), a.density
-		}) >= 3
 		slices.Sort(whole.kinds)
 		whole.when = c.equals(ctx, by, whole.kinds, text)
 		if by == col {

@@ -323,6 +323,28 @@ func (c *Census) isAbove(parent, child Column) bool {
 	return !equal || parent.String() < child.String()
 }
 
+// aboveByName finds keys that are taken from a table, though they are too few to prove it: other keys of the
+// same name are taken from it and from no other one, as where three kings are heroes like all members.
+func (c *Census) aboveByName(matches map[Column][]match) {
+	tables := map[string][]Column{} // by name
+	for key, all := range c.above {
+		for _, parent := range all {
+			if len(c.above[parent]) == 0 && !slices.Contains(tables[key.Name], parent) {
+				tables[key.Name] = append(tables[key.Name], parent)
+			}
+		}
+	}
+	for _, key := range c.keys {
+		from := tables[key.Name]
+		takes := func(m match) bool {
+			return m.key == from[0] && m.full() && !m.sampled && m.key.Name != key.Name && c.isAbove(m.key, key)
+		}
+		if len(c.above[key]) == 0 && len(from) == 1 && slices.ContainsFunc(matches[key], takes) {
+			c.above[key] = from
+		}
+	}
+}
+
 // roots leaves out the keys that are keys of another table themselves: whoever refers to them refers to that
 // table.
 func (c *Census) roots(col Column, matches []match) []match {
@@ -705,7 +727,18 @@ func (m match) near() bool {
 	if m.named >= 2 {
 		return hits*100 >= values*75
 	}
-	return hits*100 >= values*86
+	return hits*100 >= values*86 || hits*2 >= values && m.excess() >= 6
+}
+
+// mostly reports whether most of the values of one kind of rows are keys, and many more than by chance.
+func (m match) mostly() bool {
+	values, hits := m.counts()
+	return values >= minValues && hits*2 >= values && m.overall() >= 6
+}
+
+// overall says how many standard deviations more of all values are keys than by chance.
+func (m match) overall() float64 {
+	return m.deviations(func(a against) (values, density float64) { return float64(a.values), a.density })
 }
 
 // excess says how many standard deviations more values are keys than by chance, of those in the range of
