@@ -279,6 +279,15 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		p.Policy, p.Note = Copy, "no two servers have rows in it"
 		return nil, nil
 	}
+	if same, err := census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], t.Name); err != nil || same {
+		p.Note = "the rows are the same on all servers"
+		const skip = "skip, if the migrations of the game fill it in the target"
+		all := []string{skip, "copy, if the game needs each row once for each server"}
+		if len(t.Primary) > 0 {
+			all = append([]string{skip}, d.candidates(t, t.Keys()[0], false)...)
+		}
+		return all, err
+	}
 	notes, open, err := d.openKeys(ctx, t, p)
 	if err != nil {
 		return nil, err

@@ -782,6 +782,8 @@ func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testin
 				if n%300 < 2 { // of the chest and of the bag
 					kind, owner = 2*(n%300), []int{accounts, heroes}[n%300]+1+n
 				}
+				add("visits", "%d", n) // all owners are some
+				add("visits", "%d", 3000+n)
 				add("things", "%d, '%s'", owner, []string{"chest", "mail", "bag", "body"}[kind])
 				item, kind := 1<<24+3*n, n%3/2
 				if n%9 == 0 {
@@ -794,6 +796,7 @@ func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testin
 			}
 			statements := []string{"CREATE TABLE accounts (id INTEGER NOT NULL PRIMARY KEY)",
 				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE stock (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY)",
 				"CREATE TABLE things (owner INTEGER, place VARCHAR(9))",
 				"CREATE TABLE events (what INTEGER, kind VARCHAR(9))"}
 			for table, all := range rows {

@@ -227,10 +227,10 @@ func (c *Census) findKeys() {
 // fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
 const fewAlike = 5
 
-// alike reports whether a table has the same rows on all servers.
-func (c *Census) alike(ctx context.Context, table string) (bool, error) {
+// Alike reports whether a table has the same rows on all servers, which are at least two.
+func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
 	var rows int64
-	for i, d := range c.servers {
+	for i, d := range servers {
 		if d.Tables[table] == nil {
 			return false, nil
 		}
@@ -242,7 +242,7 @@ func (c *Census) alike(ctx context.Context, table string) (bool, error) {
 	}
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first uint64
-		for i, d := range c.servers {
+		for i, d := range servers {
 			sum, err := sumOf(ctx, d, d.Tables[table], limit)
 			if err != nil || i > 0 && sum != first {
 				return false, err
@@ -250,7 +250,7 @@ func (c *Census) alike(ctx context.Context, table string) (bool, error) {
 			first = sum
 		}
 	}
-	return len(c.servers) > 1, nil
+	return len(servers) > 1, nil
 }
 
 // sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
