@@ -396,7 +396,7 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 		}
 		// A copy of them would have each row twice.
 		for _, table := range []string{"goods", "offers", "recipes", "odds"} {
-			if p := draft.Tables[table]; p.Policy != merge.NotDecided || !strings.Contains(p.Note, "the same on all servers") {
+			if p := draft.Tables[table]; p.Policy != merge.NotDecided {
 				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
 			}
 			draft.Tables[table] = &merge.TablePlan{Policy: merge.Skip}

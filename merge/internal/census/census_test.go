@@ -775,15 +775,18 @@ func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testin
 					add(table, "%d", id)
 				}
 			}
-			for n := range 3000 {
-				kind := n % 4
+			for n := range 9000 {
+				kind := 2 + n%2 // most accounts have no chest
+				if n%15 < 2 {
+					kind = n % 15
+				}
 				all := owners[kind/2]
 				owner := all[pick(seed+7*n, len(all))]
-				if n%300 < 2 { // of the chest and of the bag
-					kind, owner = 2*(n%300), []int{accounts, heroes}[n%300]+1+n
+				if n%900 < 2 { // of the chest and of the bag
+					kind, owner = 2*(n%900), []int{accounts, heroes}[n%900]+1+n/9
 				}
 				add("visits", "%d", n) // all owners are some
-				add("visits", "%d", 3000+n)
+				add("visits", "%d", 9001+seed+n)
 				add("things", "%d, '%s'", owner, []string{"chest", "mail", "bag", "body"}[kind])
 				item, kind := 1<<24+3*n, n%3/2
 				if n%9 == 0 {
@@ -804,7 +807,7 @@ func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testin
 			}
 			return statements
 		}
-		found := taken(t, target, server(1, 700, 1100), server(9000, 500, 900))
+		found := taken(t, target, server(1, 1700, 2600), server(9000, 1300, 2100))
 		expect(t, found, map[string]string{
 			"things.owner": "heroes.id when place = 'body', perhaps heroes.id when place = 'bag', " +
 				"accounts.id when place = 'mail', perhaps accounts.id when place = 'chest'",

@@ -47,6 +47,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	if err != nil {
 		return nil, err
 	}
+	partial := matches
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
 		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
@@ -75,12 +76,13 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 				return []Finding{f}, err
 			}
 		}
-		// Keys of a longer table say nothing, and so others may.
-		matches = slices.DeleteFunc(matches, func(m match) bool {
-			return m.full() || m.named < 3 && m.excess() < 3 && !m.dense()
+		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
+		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
+		matches = slices.DeleteFunc(slices.Clone(partial), func(m match) bool {
+			return m.named < 3 && m.excess() < 3 && !m.dense()
 		})
 	}
-	conditions, err := c.conditions(ctx, col, matches, named)
+	conditions, err := c.conditions(ctx, col, partial, named)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +103,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			verdict = Possible
 		}
 		if found.strays && len(conditions) == 1 {
-			whole := matches[slices.IndexFunc(matches, func(m match) bool { return m.key == found.key })]
+			whole := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
 			if asked, err := askWhole(whole); err != nil {
 				return nil, err
 			} else if asked {
