@@ -328,7 +328,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		if err != nil || same {
 			*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
 			return []string{"skip, if the migrations of the game fill it in the target",
-				"copy, with renumber: apart if keys are counted, if the game needs each row once for each server"}, err
+				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}, err
 		}
 	}
 	if len(t.Keys()) == 0 {
@@ -986,7 +986,7 @@ func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, le
 const sampled = 500
 
 // repeats returns evidence if almost all of some texts of a column are names, on each server that has any. All
-// of them together have to have so many at least.
+// servers together have to have so many at least.
 func (d *drafter) repeats(ctx context.Context, table, column, parent, named string,
 	least int) (string, error) {
 	all := make([][]string, len(d.ws.servers))

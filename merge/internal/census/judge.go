@@ -371,20 +371,6 @@ type conditional struct {
 	rest   match    // of these rows
 }
 
-// add adds what the rows of one more value have shown.
-func (m *match) add(part match) {
-	for _, a := range part.servers {
-		i := slices.IndexFunc(m.servers, func(b against) bool { return b.server == a.server })
-		if i < 0 {
-			m.servers = append(m.servers, a)
-			continue
-		}
-		b := &m.servers[i]
-		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
-		b.reach = max(b.reach, a.reach)
-	}
-}
-
 // byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
 // a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
 // of which a young server has few and dense ones.

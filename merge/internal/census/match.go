@@ -627,6 +627,20 @@ type against struct {
 	reach        float64 // the greatest value as a part of the greatest key
 }
 
+// add adds what the rows of one more value have shown.
+func (m *match) add(part match) {
+	for _, a := range part.servers {
+		i := slices.IndexFunc(m.servers, func(b against) bool { return b.server == a.server })
+		if i < 0 {
+			m.servers = append(m.servers, a)
+			continue
+		}
+		b := &m.servers[i]
+		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
+		b.reach = max(b.reach, a.reach)
+	}
+}
+
 // full reports whether all values are keys, on every server.
 func (m match) full() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits < a.values })
