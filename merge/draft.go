@@ -985,8 +985,8 @@ func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, le
 // sampled is how many texts of a column are compared with names.
 const sampled = 500
 
-// repeats returns evidence if almost all of some texts of a column are names, on each server that has any. All
-// servers together have to have so many at least.
+// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
+// All servers together have to have so many at least.
 func (d *drafter) repeats(ctx context.Context, table, column, parent, named string,
 	least int) (string, error) {
 	all := make([][]string, len(d.ws.servers))
