@@ -336,6 +336,13 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
+	} else if !d.leads(t) {
+		same, err := census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], t.Name)
+		if err != nil || same {
+			*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
+			return []string{"skip, if the migrations of the game fill it in the target",
+				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}, err
+		}
 	}
 	if len(t.Keys()) == 0 {
 		notes = append(notes, "REVIEW: without a key, rows that are equal on several servers all stay")
@@ -386,9 +393,7 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 		}
 	}
 	named := len(sets)
-	// Rows that lead to others may be alike because those have the same keys.
-	leads := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
-	if len(whole) > 0 && len(t.References) == 0 && !slices.ContainsFunc(d.found, leads) {
+	if len(whole) > 0 && !d.leads(t) {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
@@ -428,6 +433,12 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 		}
 	}
 	return false, nil
+}
+
+// leads reports whether rows of a table may lead to others, and so be alike because those have the same keys.
+func (d *drafter) leads(t *sqldb.Table) bool {
+	other := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
+	return len(t.References) > 0 || slices.ContainsFunc(d.found, other)
 }
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
@@ -983,7 +994,8 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 }
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:
-// x_id beside x_name, which a few names prove, or else the only one; "" if there is none.
+// x_id beside x_name, or else the only one; "" if there is none. A few names prove it beside the former, and
+// if their column is called like one for names.
 func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, least int) {
 	stem, named := strings.CutSuffix(name, "_name")
 	id := census.Column{Table: t.Name, Name: stem + "_id"}
@@ -998,6 +1010,8 @@ func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, le
 	switch {
 	case named && (slices.Contains(all, id.Name) || slices.ContainsFunc(d.found, open)):
 		return id.Name, fewNames
+	case len(all) == 1 && isName(name):
+		return all[0], fewNames
 	case len(all) == 1:
 		return all[0], manyNames
 	}
@@ -1012,7 +1026,7 @@ const (
 )
 
 // repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
-// One of them has to have so many at least.
+// All servers together have to have so many at least.
 func (d *drafter) repeats(ctx context.Context, text, name place, least int) (string, error) {
 	all, known := d.samples[text]
 	if !known {
@@ -1041,7 +1055,7 @@ func (d *drafter) repeats(ctx context.Context, text, name place, least int) (str
 // among others are enough, as where only rows of one kind have them.
 func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least int) (string, error) {
 	var parts []string
-	enough, tenths := false, int64(9)
+	total, tenths := int64(0), int64(9)
 	t := d.ws.target.Tables[named.table]
 	keys := t != nil && slices.Equal(t.Primary, []string{named.column})
 	if keys {
@@ -1064,10 +1078,12 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		if err != nil || hits*10 < all*tenths {
 			return "", err
 		}
-		enough = enough || hits >= int64(least) || !keys && all >= int64(least)
+		if total += hits; !keys {
+			total += all - hits
+		}
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
 	}
-	if !enough {
+	if total < int64(least) {
 		return "", nil
 	}
 	return strings.Join(parts, "; "), nil

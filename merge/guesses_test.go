@@ -370,6 +370,8 @@ var stocked = []string{
 	"CREATE TABLE passes (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY)",
 	"CREATE TABLE goods (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, price INTEGER NOT NULL)",
 	"CREATE TABLE offers (shop INTEGER NOT NULL, good INTEGER NOT NULL, PRIMARY KEY (shop, good))",
+	"CREATE TABLE recipes (COUNTED, cost INTEGER NOT NULL)",
+	"CREATE TABLE odds (rate INTEGER NOT NULL, chance INTEGER NOT NULL)",
 }
 
 func stockedRows(server int) (statements []string) {
@@ -394,6 +396,10 @@ func stockedRows(server int) (statements []string) {
 		good := func(n int) int { return n + 6*max(0, n-600) }
 		add("goods", "%d, %d", good(n), n*37%500)
 		add("offers", "%d, %d", n%7, good(n*11%900+1))
+		if n <= 30 {
+			add("recipes", "%d, %d", n, n%4)
+			add("odds", "%d, %d", n, n%9)
+		}
 	}
 	for table, all := range rows {
 		statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
@@ -424,6 +430,13 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 				t.Errorf("of %s it asks %q", table, asked)
 			}
 		}
+		// A copy of them would have each row twice.
+		for _, table := range []string{"goods", "offers", "recipes", "odds"} {
+			if p := draft.Tables[table]; p.Policy != merge.NotDecided {
+				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
+			}
+			draft.Tables[table] = &merge.TablePlan{Policy: merge.Skip}
+		}
 
 		// Somebody wants the goods once for each server: then the lock still knows who refers to them.
 		draft.Tables["goods"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
@@ -433,6 +446,18 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 			return p.Table == "offers" && p.Column == "good"
 		}) {
 			t.Errorf("check found %v", found[merge.CodeUndeclared])
+		}
+
+		// Of equal rows one stays, and it has the key that all of them have.
+		if target.Dialect == "sqlite" { // which counts such a key
+			return
+		}
+		draft.Tables["goods"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"id"}}
+		report, found := problems(t, open(t, draft))
+		for _, p := range slices.Concat(report.Warnings, found[merge.CodeUndeclared]) {
+			if p.Code == merge.CodeUndeclared {
+				t.Errorf("check says %s.%s: %s", p.Table, p.Column, p.Message)
+			}
 		}
 	})
 }

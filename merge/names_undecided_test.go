@@ -217,6 +217,47 @@ func TestNamesAreNotLookedForAmongLabels(t *testing.T) {
 	})
 }
 
+// Three kings and a few game masters: too few texts for a server to prove anything, but each king has the name of
+// the row that he leads to, and all servers together have enough masters.
+func TestAFewNamesAreEnoughBesideAKeyOrOnAllServersTogether(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE kings (empire INTEGER NOT NULL, hero INTEGER NOT NULL, name VARCHAR(20) NOT NULL)",
+			"CREATE TABLE masters (hero VARCHAR(20) NOT NULL, power VARCHAR(20) NOT NULL)"}
+		server := func(number int) (all []string) {
+			for n := 1; n <= 60; n++ {
+				name := fmt.Sprintf("%s%d", []string{"Hero", fmt.Sprint("Own", number, "x")}[n%2], n)
+				all = append(all, fmt.Sprintf("INSERT INTO heroes (id, name) VALUES (%d, '%s')", n, name))
+				if n <= 3 {
+					all = append(all, fmt.Sprintf("INSERT INTO kings VALUES (%d, %d, '%s')", n, n, name))
+				}
+				if n%4 == 0 {
+					all = append(all, fmt.Sprintf("INSERT INTO masters VALUES ('%s', 'power%d')", name, n))
+				}
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{
+			"heroes":  {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}, Renumber: merge.Apart},
+			"kings":   {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
+			"masters": {Policy: merge.Copy},
+		}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		report, _ := problems(t, opened(t, plan))
+		got := fmt.Sprint(report.Warnings)
+		for _, want := range []string{"{table: kings, column: name, ref: hero} under copies:",
+			"{table: masters, column: hero} under copies:"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no warning has %s: %s", want, got)
+			}
+		}
+		if strings.Contains(got, "power") {
+			t.Errorf("powers are no names: %s", got)
+		}
+	})
+}
+
 // Many games write only the name of who has sent a letter: the key beside it is that of the receiver.
 func TestCopiesOfNamesWithoutAKeyBesideThemFollow(t *testing.T) {
 	t.Parallel()

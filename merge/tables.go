@@ -77,11 +77,11 @@ func (j *tableJob) key() *sqldb.Column {
 	return nil
 }
 
-// changes reports whether rows of the table may get another number as their key. Rows that become one by this
-// key keep it.
+// changes reports whether rows of the table may get another number as their key. Of rows that become one by
+// the key itself, one stays and has the key of all.
 func (j *tableJob) changes() bool {
 	return j.key() != nil && j.key().Family == sqldb.FamilyInt && (j.plan.Renumber != "" ||
-		j.plan.Policy.collapses() && !slices.Contains(j.plan.Key, j.key().Name))
+		j.plan.Policy.collapses() && !slices.Equal(j.plan.Key, []string{j.key().Name}))
 }
 
 // identityOf returns the column that identifies the rows of a table, or nil if there are none or several, or

@@ -57,7 +57,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for _, name := range c.tables {
 		var err error
-		if c.installed[name], err = c.alike(ctx, name); err != nil {
+		if c.installed[name], err = Alike(ctx, servers, name); err != nil {
 			return nil, err
 		}
 	}
@@ -87,6 +87,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			}
 		}
 	}
+	c.aboveByName(matches)
 	var all []Finding
 	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {

@@ -790,3 +790,98 @@ func TestAColumnForTwoShortListsIsAskedAboutByKind(t *testing.T) {
 			"acts.what": "perhaps blocks.id when act IN (0, 1, 2), perhaps beasts.id when act = 3"})
 	})
 }
+
+// A thing belongs to a hero or to an account by where it lies. Some lie with what was deleted, but others of the
+// same table show that all kinds do not belong to heroes.
+func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, accounts, heroes int) []string {
+			rows := map[string][]string{}
+			add := func(table, format string, values ...any) {
+				rows[table] = append(rows[table], "("+fmt.Sprintf(format, values...)+")")
+			}
+			alive := func(seed, last int) (all []int) {
+				for n := 1; n <= last; n++ {
+					if pick(seed+n, 8) > 0 {
+						all = append(all, n)
+					}
+				}
+				return all
+			}
+			owners := [][]int{alive(seed, accounts), alive(seed+50_000, heroes)}
+			for i, table := range []string{"accounts", "heroes"} {
+				for _, id := range owners[i] {
+					add(table, "%d", id)
+				}
+			}
+			for n := range 9000 {
+				kind := 2 + n%2 // most accounts have no chest
+				if n%15 < 2 {
+					kind = n % 15
+				}
+				all := owners[kind/2]
+				owner := all[pick(seed+7*n, len(all))]
+				if n%900 < 2 { // of the chest and of the bag
+					kind, owner = 2*(n%900), []int{accounts, heroes}[n%900]+1+n/9
+				}
+				add("visits", "%d", n) // all owners are some
+				add("visits", "%d", 9001+seed+n)
+				add("things", "%d, '%s'", owner, []string{"chest", "mail", "bag", "body"}[kind])
+				item, kind := 1<<24+3*n, n%3/2
+				if n%9 == 0 {
+					item++ // it was used up
+				}
+				if add("stock", "%d", 1<<24+3*n); kind == 1 {
+					item = 1 + pick(seed+n, 900_000)
+				}
+				add("events", "%d, '%s'", item, []string{"got", "level"}[kind])
+			}
+			statements := []string{"CREATE TABLE accounts (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE stock (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE things (owner INTEGER, place VARCHAR(9))",
+				"CREATE TABLE events (what INTEGER, kind VARCHAR(9))"}
+			for table, all := range rows {
+				statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(all, ", "))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 1700, 2600), server(9000, 1300, 2100))
+		expect(t, found, map[string]string{
+			"things.owner": "heroes.id when place = 'body', perhaps heroes.id when place = 'bag', " +
+				"accounts.id when place = 'mail', perhaps accounts.id when place = 'chest'",
+			"events.what": "perhaps stock.id when kind = 'got'",
+		})
+	})
+}
+
+// Each of three empires has a king, and so few numbers prove nothing but together with the name of their column.
+func TestAFewKeysAreKeysOfTheTableOfOthersThatAreCalledAlike(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		server := func(seed, last int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE members (pid INTEGER NOT NULL UNIQUE, rank INTEGER)",
+				"CREATE TABLE kings (pid INTEGER NOT NULL UNIQUE, empire INTEGER)",
+				"CREATE TABLE crowns (empire INTEGER NOT NULL, pid INTEGER)"}
+			for n := 1; n <= last; n++ {
+				if pick(seed+n, 9) == 0 {
+					continue
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
+				if n%2 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO members VALUES (%d, %d)", n, n%9))
+				}
+				if n%(last/3) == 1 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO kings VALUES (%d, %d)", n, n*3/last+1),
+						fmt.Sprintf("INSERT INTO crowns VALUES (%d, %d)", n*3/last+1, n))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 900), server(7000, 600))
+		expect(t, found, map[string]string{"members.pid": "heroes.id", "kings.pid": "perhaps heroes.id",
+			"crowns.pid": "perhaps heroes.id"})
+	})
+}

@@ -47,6 +47,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	if err != nil {
 		return nil, err
 	}
+	partial := matches
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
 		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
@@ -75,12 +76,13 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 				return []Finding{f}, err
 			}
 		}
-		// Keys of a longer table say nothing, and so others may.
-		matches = slices.DeleteFunc(matches, func(m match) bool {
-			return m.full() || m.named < 3 && m.excess() < 3 && !m.dense()
+		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
+		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
+		matches = slices.DeleteFunc(slices.Clone(partial), func(m match) bool {
+			return m.named < 3 && m.excess() < 3 && !m.dense()
 		})
 	}
-	conditions, err := c.conditions(ctx, col, matches, named)
+	conditions, err := c.conditions(ctx, col, partial, named)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +102,8 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		if !found.full() || found.guessed {
 			verdict = Possible
 		}
-		if found.strays {
-			whole := matches[slices.IndexFunc(matches, func(m match) bool { return m.key == found.key })]
+		if found.strays && len(conditions) == 1 {
+			whole := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
 			if asked, err := askWhole(whole); err != nil {
 				return nil, err
 			} else if asked {
@@ -112,6 +114,11 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		f := finding(verdict, found.match, found.when)
 		f.partly = true
 		all = append(all, f)
+		if len(found.near) > 0 {
+			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near, c.isText(found.by)))
+			f.partly = true
+			all = append(all, f)
+		}
 	}
 	for _, m := range matches {
 		if len(all) > 0 {
@@ -360,20 +367,8 @@ type conditional struct {
 	// strays: in rows of other values, too, more are keys than by chance. Then it is not what tells the rows
 	// that refer, but some rows lead to what was deleted.
 	strays bool
-}
-
-// add adds what the rows of one more value have shown.
-func (c *conditional) add(part match) {
-	for _, a := range part.servers {
-		i := slices.IndexFunc(c.servers, func(b against) bool { return b.server == a.server })
-		if i < 0 {
-			c.servers = append(c.servers, a)
-			continue
-		}
-		b := &c.servers[i]
-		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
-		b.reach = max(b.reach, a.reach)
-	}
+	near   []string // the values of by in whose rows most, and not all, are keys
+	rest   match    // of these rows
 }
 
 // byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
@@ -681,8 +676,8 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string
 	return kinds, err
 }
 
-// selected returns, for each of several tables, the rows of which all values are keys, or most and as far as
-// the keys go, if there are any.
+// selected returns, for each of several tables, the rows of which all values are keys, or many more than by
+// chance, if there are any.
 func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
 	// A sample tells of most tables that none of the values of by selects rows that refer to them.
 	sample, err := c.selections(ctx, col, by, partial, true)
@@ -691,7 +686,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	}
 	var left []match
 	for n, m := range partial {
-		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), match.mostly) {
+		tells := func(part match) bool { return part.full() || part.mostly() }
+		if slices.ContainsFunc(slices.Collect(maps.Values(sample[n])), tells) {
 			left = append(left, m)
 		}
 	}
@@ -706,23 +702,37 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
-		others := conditional{match: match{key: m.key}}
+		whole.rest = whole.match
+		others, left := match{key: m.key}, match{key: m.key}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
-			most := part.mostly() && part.reaches() && part.more() >= 6
-			unlikely := most || part.full() && -part.chance() >= minChance
-			if unlikely && values >= minValues && (by != col || kind == "1") {
+			switch {
+			case part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1"):
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
-			} else {
-				others.add(part)
+				continue
+			case by != col && part.mostly():
+				whole.rest.add(part)
+				whole.near = append(whole.near, kind)
+			default:
+				left.add(part)
 			}
+			others.add(part)
 		}
-		if len(whole.kinds) == 0 || len(others.servers) == 0 && !whole.full() { // all rows may refer
-			continue
+		slices.Sort(whole.near)
+		if len(whole.kinds) == 0 {
+			// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
+			// what tells the rows that refer.
+			values, hits := whole.rest.counts()
+			far := hits*10 >= values*8 && whole.rest.reaches() && len(left.servers) > 0
+			if len(whole.near) == 0 || left.overall() > -3 && !far {
+				continue
+			}
+			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
+		} else {
+			values, hits := others.counts()
+			whole.strays = hits*2 >= values && others.overall() >= 3
 		}
-		values, hits := others.counts()
-		whole.strays = hits*2 >= values && others.more() >= 3
 		slices.Sort(whole.kinds)
 		whole.when = c.equals(ctx, by, whole.kinds, text)
 		if by == col {

@@ -227,10 +227,10 @@ func (c *Census) findKeys() {
 // fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
 const fewAlike = 5
 
-// alike reports whether a table has the same rows on all servers.
-func (c *Census) alike(ctx context.Context, table string) (bool, error) {
+// Alike reports whether a table has the same rows on all servers, which are at least two.
+func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
 	var rows int64
-	for i, d := range c.servers {
+	for i, d := range servers {
 		if d.Tables[table] == nil {
 			return false, nil
 		}
@@ -242,7 +242,7 @@ func (c *Census) alike(ctx context.Context, table string) (bool, error) {
 	}
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first uint64
-		for i, d := range c.servers {
+		for i, d := range servers {
 			sum, err := sumOf(ctx, d, d.Tables[table], limit)
 			if err != nil || i > 0 && sum != first {
 				return false, err
@@ -250,7 +250,7 @@ func (c *Census) alike(ctx context.Context, table string) (bool, error) {
 			first = sum
 		}
 	}
-	return len(c.servers) > 1, nil
+	return len(servers) > 1, nil
 }
 
 // sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
@@ -321,6 +321,28 @@ func (c *Census) isAbove(parent, child Column) bool {
 		return !equal || len(parent.Table) < len(child.Table)
 	}
 	return !equal || parent.String() < child.String()
+}
+
+// aboveByName finds keys that are taken from a table, though they are too few to prove it: other keys of the
+// same name are taken from it and from no other one, as where three kings are heroes like all members.
+func (c *Census) aboveByName(matches map[Column][]match) {
+	tables := map[string][]Column{} // by name
+	for key, all := range c.above {
+		for _, parent := range all {
+			if len(c.above[parent]) == 0 && !slices.Contains(tables[key.Name], parent) {
+				tables[key.Name] = append(tables[key.Name], parent)
+			}
+		}
+	}
+	for _, key := range c.keys {
+		from := tables[key.Name]
+		takes := func(m match) bool {
+			return m.key == from[0] && m.full() && !m.sampled && m.key.Name != key.Name && c.isAbove(m.key, key)
+		}
+		if len(c.above[key]) == 0 && len(from) == 1 && slices.ContainsFunc(matches[key], takes) {
+			c.above[key] = from
+		}
+	}
 }
 
 // roots leaves out the keys that are keys of another table themselves: whoever refers to them refers to that
@@ -605,15 +627,23 @@ type against struct {
 	reach        float64 // the greatest value as a part of the greatest key
 }
 
+// add adds what the rows of one more value have shown.
+func (m *match) add(part match) {
+	for _, a := range part.servers {
+		i := slices.IndexFunc(m.servers, func(b against) bool { return b.server == a.server })
+		if i < 0 {
+			m.servers = append(m.servers, a)
+			continue
+		}
+		b := &m.servers[i]
+		b.values, b.hits, b.chance = b.values+a.values, b.hits+a.hits, b.chance+a.chance
+		b.reach = max(b.reach, a.reach)
+	}
+}
+
 // full reports whether all values are keys, on every server.
 func (m match) full() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits < a.values })
-}
-
-// mostly reports whether so many values are keys that the others may lead to what was deleted.
-func (m match) mostly() bool {
-	values, hits := m.counts()
-	return hits*10 >= values*8
 }
 
 func (m match) counts() (values, hits int64) {
@@ -711,7 +741,18 @@ func (m match) near() bool {
 	if m.named >= 2 {
 		return hits*100 >= values*75
 	}
-	return hits*100 >= values*86
+	return hits*100 >= values*86 || hits*2 >= values && m.excess() >= 6
+}
+
+// mostly reports whether most of the values of one kind of rows are keys, and many more than by chance.
+func (m match) mostly() bool {
+	values, hits := m.counts()
+	return values >= minValues && hits*2 >= values && m.overall() >= 6
+}
+
+// overall says how many standard deviations more of all values are keys than by chance.
+func (m match) overall() float64 {
+	return m.deviations(func(a against) (values, density float64) { return float64(a.values), a.density })
 }
 
 // excess says how many standard deviations more values are keys than by chance, of those in the range of
@@ -725,11 +766,6 @@ func (m match) beyond() float64 {
 	return m.deviations(func(a against) (values, density float64) {
 		return float64(a.values), math.Min(a.wide, 1)
 	})
-}
-
-// more is excess for the rows of one kind, whose values nobody has counted by their range.
-func (m match) more() float64 {
-	return m.deviations(func(a against) (values, density float64) { return float64(a.values), a.density })
 }
 
 func (m match) deviations(expected func(a against) (values, density float64)) float64 {
