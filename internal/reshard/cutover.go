@@ -113,8 +113,9 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		}
 	}
 	for _, s := range m.old {
-		// What differs in one round has had a copy in its way that is right by the next one.
-		for round := 0; ; round++ {
+		// What differs in one round has had a copy in its way that is right by the next one. If no copy becomes
+		// right in all of the list, none will.
+		for stuck := int64(0); ; {
 			n, differ, err := s.drain(ctx, h, maxRound*m.Chunk)
 			if err != nil {
 				return err
@@ -122,9 +123,18 @@ func (m cutter) settle(ctx context.Context, h held) error {
 			if n == 0 {
 				break
 			}
-			if len(differ) > 0 && round > maxRounds {
-				return fmt.Errorf("%w: %d copies of rows of %s differ from them, such as that of %d",
-					errs.ErrSharding, len(differ), s.tables[0].now, differ[0])
+			if stuck += n; int64(len(differ)) < n {
+				stuck = 0
+				continue
+			}
+			left, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
+			if err == nil && stuck > left {
+				err = fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as that "+
+					"of %d, and copying them again does not help: see that nothing changes rows of the new tables, "+
+					"such as a trigger, and call the step again", errs.ErrSharding, len(differ), s.tables[0].now, differ[0])
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
@@ -176,9 +186,6 @@ func (m cutter) testify(ctx context.Context, h held) error {
 	}
 	return nil
 }
-
-// maxRounds bounds how often the same differences are looked at while nobody writes.
-const maxRounds = 1000
 
 // count counts the rows of the tables of one model.
 func (m cutter) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
