@@ -166,6 +166,7 @@ func TestADraftAdvisesOnlyWhatCanBe(t *testing.T) {
 			"CREATE TABLE items (kind VARCHAR(20) PRIMARY KEY, label VARCHAR(20))",
 			"CREATE TABLE users (id BIGINT PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, phone VARCHAR(20))", "CREATE TABLE gangs (tag VARCHAR(20))"}
 		rows := func(first int) (all []string) {
+			all = append(all, fmt.Sprintf("INSERT INTO gangs VALUES ('of %d')", first)) // Only most of them are the same.
 			for n := range 30 {
 				all = append(all, fmt.Sprintf("INSERT INTO stores (id, name, owner) VALUES (%d, 'safe', 'Ann%d')", first+n, n),
 					fmt.Sprintf("INSERT INTO items VALUES ('item%d', 'Item %d')", n, n), fmt.Sprintf("INSERT INTO gangs VALUES ('gang%d')", n),

@@ -703,7 +703,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
 		whole.rest = whole.match
-		others, left := match{key: m.key}, match{key: m.key}
+		others, outside := match{key: m.key}, match{key: m.key}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
 			switch {
@@ -715,7 +715,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 				whole.rest.add(part)
 				whole.near = append(whole.near, kind)
 			default:
-				left.add(part)
+				outside.add(part)
 			}
 			others.add(part)
 		}
@@ -724,8 +724,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
 			// what tells the rows that refer.
 			values, hits := whole.rest.counts()
-			far := hits*10 >= values*8 && whole.rest.reaches() && len(left.servers) > 0
-			if len(whole.near) == 0 || left.overall() > -3 && !far {
+			far := hits*10 >= values*8 && whole.rest.reaches() && len(outside.servers) > 0
+			if len(whole.near) == 0 || outside.overall() > -3 && !far {
 				continue
 			}
 			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
