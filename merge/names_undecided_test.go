@@ -460,14 +460,15 @@ func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {
 }
 
 // All of the texts that are compared with names go to the server in one statement, which takes no more than a packet.
+// That of MariaDB has 16 MB, and the others take more.
 func TestLongTextsAreComparedWithNamesByTheirBeginning(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, []dbtest.Target{dbtest.Named("mariadb")}, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE players (name VARCHAR(20) NOT NULL PRIMARY KEY)",
 			"CREATE TABLE chests (id BIGINT PRIMARY KEY, content LONGTEXT)"}
 		server := func(number int, own string) []string {
 			statements := []string{fmt.Sprintf("INSERT INTO players VALUES ('Ann'), ('%s')", own)}
-			for i := range 350 {
+			for i := range 200 {
 				statements = append(statements, fmt.Sprintf("INSERT INTO chests VALUES (%s, CONCAT('%d ', REPEAT('sword ', 20000)))",
 					id(number, i+1), i))
 			}
