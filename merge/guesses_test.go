@@ -313,7 +313,7 @@ func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
 		rows := many(1, 60, func(n int) string {
 			return fmt.Sprintf("INSERT INTO %s (level) VALUES (%d)", []string{"heroes", "pets"}[n%2], n%20+1)
 		})
-		more := append(rows[:len(rows):len(rows)], "INSERT INTO heroes (level) VALUES (9)", "INSERT INTO pets (level) VALUES (9)")
+		more := slices.Concat(rows, []string{"INSERT INTO heroes (level) VALUES (9)", "INSERT INTO pets (level) VALUES (9)"})
 		_, _, plan := small(t, target, schema, nil, rows, more)
 		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
 		if err != nil {

@@ -112,31 +112,8 @@ func (m cutter) settle(ctx context.Context, h held) error {
 			return err
 		}
 	}
-	for _, s := range m.old {
-		// What differs in one round has had a copy in its way that is right by the next one. If no copy becomes
-		// right in all of the list, none will.
-		for stuck := int64(0); ; {
-			n, differ, err := s.drain(ctx, h, maxRound*m.Chunk)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				break
-			}
-			if stuck += n; int64(len(differ)) < n {
-				stuck = 0
-				continue
-			}
-			left, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
-			if err == nil && stuck > left {
-				err = fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as that "+
-					"of %d, and copying them again does not help: see that nothing changes rows of the new tables, "+
-					"such as a trigger, and call the step again", errs.ErrSharding, len(differ), s.tables[0].now, differ[0])
-			}
-			if err != nil {
-				return err
-			}
-		}
+	if err := m.drainHeld(ctx, h); err != nil {
+		return err
 	}
 	if m.home.Kind == dialect.PostgreSQL {
 		if err := addForeignKeys(ctx, m.machine, h); err != nil {
@@ -147,6 +124,42 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		return err
 	}
 	return m.testify(ctx, h)
+}
+
+// drainHeld copies what is listed until nothing is. What differs in one round has had a copy in its way, perhaps
+// of a row of another old table, which is right by the next one. If no copy becomes right in all of the lists,
+// none will.
+func (m cutter) drainHeld(ctx context.Context, h held) error {
+	for stuck := int64(0); ; {
+		read, left, differ := int64(0), int64(0), []int64(nil)
+		for _, s := range m.old {
+			n, some, err := s.drain(ctx, h, maxRound*m.Chunk)
+			if err != nil {
+				return err
+			}
+			read, differ = read+n, append(differ, some...)
+		}
+		if read == 0 {
+			return nil
+		}
+		if stuck += read; int64(len(differ)) < read {
+			stuck = 0
+			continue
+		}
+		for _, s := range m.old {
+			n, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
+			if err != nil {
+				return err
+			}
+			left += n
+		}
+		if stuck > left {
+			return fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as that "+
+				"of %d, and copying them again does not help: see that nothing changes rows of the new tables, "+
+				"such as a trigger, and call the step again", errs.ErrSharding, len(differ),
+				m.old[0].tables[0].now, differ[0])
+		}
+	}
 }
 
 // testify finds out what no trigger has seen: whether somebody has emptied an old table, which takes as long

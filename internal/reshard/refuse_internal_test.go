@@ -601,6 +601,37 @@ func TestCopiesThatNeverBecomeRightDoNotHoldWritesUp(t *testing.T) {
 	})
 }
 
+// A value that is unique may go from the row of one shard to that of another one, right before both are joined.
+func TestAUniqueValueThatGoesFromShardToShardDoesNotKeepAJoinBack(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Privileged(), joined)
+		db := dbs[0]
+		w := newWorld(t, joined, dbs)
+		w.fill(20)
+		compared, moved := false, false
+		w.job.reached = func(s step) {
+			compared = compared || s == stepCompared
+			if s != stepDrained || !compared || moved {
+				return
+			}
+			moved = true
+			for _, statement := range []string{"UPDATE orders_31 SET email = 'free' WHERE id = 3",
+				"UPDATE orders_10 SET email = 'mail3' WHERE id = 1"} {
+				must(t, db.Exec(statement).Error, statement)
+			}
+		}
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+		var emails []string
+		must(t, db.Raw("SELECT email FROM "+w.to[0].tables[0].Name+" WHERE id IN (1, 3) ORDER BY id").Scan(&emails).Error, "the emails")
+		if !slices.Equal(emails, []string{"mail3", "free"}) {
+			t.Errorf("the rows have the emails %q", emails)
+		}
+	})
+}
+
 // Drop leaves nothing behind, and the job can be done afterwards.
 func TestDropUndoesEverything(t *testing.T) {
 	t.Parallel()
