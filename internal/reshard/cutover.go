@@ -126,9 +126,9 @@ func (m cutter) settle(ctx context.Context, h held) error {
 	return m.testify(ctx, h)
 }
 
-// drainHeld copies what is listed until nothing is. What differs in one round has had a copy in its way, perhaps
-// of a row of another old table, which is right by the next one. If no copy becomes right in all of the lists,
-// none will.
+// drainHeld copies what is listed until nothing is. What differs in one round has had a copy in its way, such
+// as that of a row of another old table, which is right by the next round. If no copy becomes right in all of
+// the lists, none will.
 func (m cutter) drainHeld(ctx context.Context, h held) error {
 	for stuck := int64(0); ; {
 		read, left, differ := int64(0), int64(0), []int64(nil)
@@ -154,9 +154,9 @@ func (m cutter) drainHeld(ctx context.Context, h held) error {
 			left += n
 		}
 		if stuck > left {
-			return fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as that "+
-				"of %d, and copying them again does not help: see that nothing changes rows of the new tables, "+
-				"such as a trigger, and call the step again", errs.ErrSharding, len(differ),
+			return fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as "+
+				"that of %d, and copying them again does not help: see that nothing changes rows of the new "+
+				"tables, such as a trigger, and call the step again", errs.ErrSharding, len(differ),
 				m.old[0].tables[0].now, differ[0])
 		}
 	}
