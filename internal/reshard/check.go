@@ -11,7 +11,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -19,7 +18,7 @@ import (
 func check(ctx context.Context, m *machine) error {
 	var found []string
 	for _, s := range m.old {
-		if err := s.checkRight(ctx); err != nil {
+		if err := s.d.checkRight(ctx, s); err != nil {
 			return err
 		}
 		for _, t := range s.tables {
@@ -79,14 +78,14 @@ func bytesOf(ctx context.Context, m *machine) (bytes int64, err error) {
 // obstacles lists what is in the way of a job at one old table.
 func obstacles(ctx context.Context, t *table) (found []string, err error) {
 	d := t.side.d
-	there, err := d.exists(ctx, d.pool, t.now)
+	there, err := d.isThere(ctx, d.pool, t.now)
 	if err != nil || !there {
 		if err == nil {
 			found = []string{"the table " + t.now + " is not there"}
 		}
 		return found, err
 	}
-	taken, err := d.exists(ctx, d.pool, t.away)
+	taken, err := d.isThere(ctx, d.pool, t.away)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +96,12 @@ func obstacles(ctx context.Context, t *table) (found []string, err error) {
 	var own, siblings []string
 	for _, other := range t.side.tables {
 		siblings = append(siblings, strings.ToLower(other.now))
-		for _, trigger := range triggersFor(other) {
+		for _, trigger := range d.triggers(other) {
 			own = append(own, trigger.name)
 		}
 	}
-	for _, one := range obstacleQueries(d.Kind) {
-		rows, err := d.catalog(ctx, d.pool, t.now, one[1])
+	for _, one := range d.obstacles {
+		rows, err := d.about(ctx, d.pool, t.now, one[1])
 		if err != nil {
 			return nil, err
 		}
@@ -114,76 +113,6 @@ func obstacles(ctx context.Context, t *table) (found []string, err error) {
 		}
 	}
 	return found, nil
-}
-
-const (
-	dropFirst = "it would stay with the old table: drop it first, and make it again on the new table of %s"
-	notTaken  = "the new table would not have it: remove it from %s first"
-	cascades  = "what it does to rows runs no trigger, so these changes would be lost: drop it first, or " +
-		"make it RESTRICT"
-	notOwned = "only he may rename it: run the resharding as a member of that role"
-)
-
-// obstacleQueries finds what a table may not have, or nobody may have on it. Each is what to do about it, and
-// a query for what it is, for the name of a trigger, and for the table beside this one with a foreign key.
-func obstacleQueries(kind dialect.Kind) [][2]string {
-	switch kind {
-	case dialect.PostgreSQL:
-		return [][2]string{
-			// PostgreSQL knows whatever refers to a table, but for texts of functions.
-			{dropFirst, "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), g.tgname::text, r.relname " +
-				"FROM pg_depend d LEFT JOIN pg_trigger g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid " +
-				"LEFT JOIN pg_constraint o ON d.classid = 'pg_constraint'::regclass AND o.oid = d.objid " +
-				"LEFT JOIN pg_class r ON r.oid = o.conrelid AND r.relnamespace = " +
-				"(SELECT relnamespace FROM pg_class WHERE oid = to_regclass($1)) " +
-				"WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass($1) " +
-				"AND d.deptype IN ('n', 'a', 'i') AND d.classid NOT IN ('pg_class'::regclass, " +
-				"'pg_attrdef'::regclass, 'pg_type'::regclass) AND g.tgisinternal IS NOT TRUE"},
-			{notTaken, "SELECT what || c.relname, '' FROM pg_class c, LATERAL (VALUES " +
-				"('row security of ', c.relrowsecurity), ('the tablespace of ', c.reltablespace <> 0), " +
-				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
-				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
-				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
-				"WHERE attrelid = c.oid AND attacl IS NOT NULL))) v (what, has) " +
-				"WHERE has AND c.oid = to_regclass($1)"},
-			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '' " +
-				"FROM pg_class c WHERE c.oid = to_regclass($1) AND NOT pg_has_role(c.relowner, 'USAGE')"},
-		}
-	case dialect.MySQL:
-		return [][2]string{
-			{dropFirst, "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME FROM " +
-				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" +
-				dialect.InSchema},
-			{notTaken, "SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', " +
-				"COALESCE(ENGINE, '')), '' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-				dialect.InSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
-				"OR CREATE_OPTIONS LIKE '%partitioned%')"},
-			{notTaken, "SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '' " +
-				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema},
-			{cascades, "SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '' FROM " +
-				"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA" +
-				dialect.InSchema + " AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') " +
-				"OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))"},
-			{dropFirst, "SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
-				"IF(TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA, TABLE_NAME, '') FROM " +
-				"information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA" +
-				dialect.InSchema},
-			// A definition names the database of each table, and the views of other databases may have tables of
-			// this name.
-			{dropFirst, "SELECT CONCAT('the view ', TABLE_NAME), '' FROM information_schema.VIEWS JOIN " +
-				"(SELECT ? AS name, ? AS space) AS t ON INSTR(VIEW_DEFINITION, CONCAT('`', " +
-				"COALESCE(NULLIF(space, ''), DATABASE()), '`.`', name, '`')) > 0"},
-		}
-	}
-	const key = "SELECT 'the foreign key on the column ' || k.\"from\" || ' of ' || m.name, '' FROM " +
-		"`main`.sqlite_master m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND "
-	return [][2]string{
-		// SQLite writes the new name into triggers and views that have the old one.
-		{dropFirst, "SELECT 'the ' || type || ' ' || name, name FROM `main`.sqlite_master WHERE type IN " +
-			"('trigger', 'view') AND ' ' || lower(sql) || ' ' GLOB '*[^a-z0-9_]' || lower(?) || '[^a-z0-9_]*'"},
-		{dropFirst, key + "k.\"table\" = ? COLLATE NOCASE"},
-		{notTaken, key + "m.name = ? COLLATE NOCASE"}, // It cannot be added to a table.
-	}
 }
 
 // dress gives the new tables what the old ones have beside columns and indexes, and refuses what they still
@@ -210,27 +139,13 @@ func dress(ctx context.Context, m *machine) error {
 }
 
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
-// Foreign keys of a new table of PostgreSQL are dropped, until the cutover makes those of the old table.
+// If foreign keys come late, those of the new table are dropped until the cutover.
 func finery(ctx context.Context, old, fresh *table) (statements []string, err error) {
 	d := old.side.d
-	if d.Kind == dialect.SQLite {
+	if d.Embedded {
 		return nil, nil // It has none of this.
 	}
-	rows, err := d.catalog(ctx, d.pool, old.now, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +
-			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
-			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', a.privilege_type, CASE a.grantee " +
-			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
-			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
-			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
-			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', array_to_string(reloptions, ', ')) " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
-			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
-		dialect.MySQL: "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON %s TO ', GRANTEE, " +
-			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
-			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
-	}[d.Kind])
+	rows, err := d.about(ctx, d.pool, old.now, d.extras)
 	for _, row := range rows {
 		statements = append(statements, strings.ReplaceAll(row[0], "%s", fresh.quoted()))
 	}
@@ -241,7 +156,7 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	if err != nil {
 		return nil, err
 	}
-	if d.Kind == dialect.PostgreSQL {
+	if d.lateKeys {
 		for _, key := range there {
 			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" DROP CONSTRAINT "+d.Quote(key[0]))
 		}
@@ -252,9 +167,8 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 		if slices.ContainsFunc(there, func(own []string) bool { return own[1] == key[1] }) {
 			continue
 		}
-		_, only := dialect.Split(fresh.Name)
 		statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
-			d.Quote(shorten(only, fmt.Sprintf("_fk%d", len(there))))+" "+key[1])
+			d.Quote(shorten(bare(fresh.Name), fmt.Sprintf("_fk%d", len(there))))+" "+key[1])
 		there = append(there, key)
 	}
 	return statements, err
@@ -270,20 +184,7 @@ func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]
 			renamed[strings.ToLower(d.Quoted(sibling.now))] = as.tables[sibling.n].quoted()
 		}
 	}
-	const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
-	rows, err := d.catalog(ctx, q, t.now, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT o.conname, pg_get_constraintdef(o.oid), " +
-			"CASE WHEN pg_table_is_visible(f.oid) THEN '' ELSE quote_ident(n.nspname) || '.' END, f.relname " +
-			"FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid JOIN pg_namespace n " +
-			"ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname",
-		dialect.MySQL: "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
-			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
-			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
-			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
-			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" +
-			dialect.InSchema + " AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
-			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
-	}[d.Kind])
+	rows, err := d.about(ctx, q, t.now, d.foreignKeys)
 	for _, row := range rows {
 		target := row[2] + d.Quote(row[3])
 		if other := renamed[strings.ToLower(target)]; other != "" {
@@ -295,9 +196,12 @@ func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]
 	return rows, err
 }
 
-// addForeignKeys gives the new tables of PostgreSQL the foreign keys of the old ones. Clean validates them,
-// because that reads both tables.
+// addForeignKeys gives the new tables the foreign keys of the old ones, if they come late. Clean validates
+// them, because that reads both tables.
 func addForeignKeys(ctx context.Context, m *machine, h held) error {
+	if !m.home.lateKeys {
+		return nil
+	}
 	for _, t := range tablesOf(m.fresh) {
 		old, d := m.old[0].tables[t.n], t.side.d
 		keys, err := foreignKeys(ctx, h.reader(old.side.d), old, t.side)
@@ -324,7 +228,7 @@ func continueNumbers(ctx context.Context, m *machine, h held) error {
 	for n := range m.old[0].tables {
 		next := map[string]int64{} // by column, of which MySQL has one
 		for _, s := range m.old {
-			rows, err := countersOf(ctx, h.reader(s.d), s.tables[n])
+			rows, err := s.d.counters(ctx, h.reader(s.d), s.tables[n])
 			if err != nil {
 				return err
 			}
@@ -336,13 +240,7 @@ func continueNumbers(ctx context.Context, m *machine, h held) error {
 		maps.DeleteFunc(next, func(_ string, count int64) bool { return count == 0 })
 		for _, s := range m.fresh {
 			for column, count := range next {
-				var err error
-				if fresh := s.tables[n].quoted(); s.d.Kind == dialect.MySQL {
-					err = run(ctx, h.reader(s.d), fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", fresh, count))
-				} else {
-					_, err = number(ctx, h.reader(s.d), "SELECT setval(pg_get_serial_sequence($1, $2)::regclass, $3)",
-						fresh, column, count)
-				}
+				err := s.d.count(ctx, h.reader(s.d), s.tables[n].quoted(), column, count)
 				if err != nil {
 					return err
 				}
@@ -352,33 +250,14 @@ func continueNumbers(ctx context.Context, m *machine, h held) error {
 	return nil
 }
 
-// countersOf returns the columns of a table that the database counts, and how far it has come. SQLite counts
-// keys only.
-func countersOf(ctx context.Context, q gorm.ConnPool, t *table) (rows [][]string, err error) {
-	switch t.side.d.Kind {
-	case dialect.PostgreSQL:
-		rows, err = texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
-			"::regclass) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
-			t.quoted())
-	case dialect.MySQL:
-		rows, err = texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
-		for _, row := range rows {
-			row[0], row[1] = "", strings.TrimPrefix(autoIncrement.FindString(row[1]), " AUTO_INCREMENT=")
-		}
-	}
-	return rows, err
-}
-
-// validateForeignKeys validates those foreign keys of new tables of PostgreSQL that are valid in the old
-// ones.
+// validateForeignKeys validates those late foreign keys that are valid in the old tables.
 func validateForeignKeys(ctx context.Context, m *machine) error {
-	if m.home.Kind != dialect.PostgreSQL {
+	if !m.home.lateKeys {
 		return nil
 	}
 	for _, t := range tablesOf(m.fresh) {
 		old, d := m.old[0].tables[t.n], t.side.d
-		names, err := texts(ctx, old.side.d.pool, "SELECT conname FROM pg_constraint WHERE contype = 'f' "+
-			"AND convalidated AND conrelid = to_regclass($1)", old.quoted())
+		names, err := old.side.d.about(ctx, old.side.d.pool, old.now, d.validKeys)
 		for _, name := range names {
 			if err == nil {
 				err = run(ctx, d.pool, "ALTER TABLE "+t.quoted()+" VALIDATE CONSTRAINT "+d.Quote(name[0]))
@@ -390,3 +269,50 @@ func validateForeignKeys(ctx context.Context, m *machine) error {
 	}
 	return nil
 }
+
+// The new tables are made from the models. What somebody has made on an old table by hand, such as an index
+// or a CHECK, would be lost without a word. So both are described by the catalog, line by line and without
+// names, and no line of the old table may be missing.
+
+// refuseLosses returns an error if the new table of a move lacks what the old one has.
+func refuseLosses(ctx context.Context, mv *move) error {
+	old, err := mv.old.side.d.facts(ctx, mv.old)
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", mv.old.now, err)
+	}
+	fresh, err := mv.fresh.side.d.facts(ctx, mv.fresh)
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", mv.fresh.Name, err)
+	}
+	alike, err := areAlike(ctx, mv)
+	if err != nil {
+		return err
+	}
+	lost := slices.DeleteFunc(old, func(fact string) bool {
+		return slices.Contains(fresh, fact) || !alike && !anyKey.MatchString(fact)
+	})
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
+		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
+		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
+}
+
+// areAlike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
+// only.
+func areAlike(ctx context.Context, mv *move) (bool, error) {
+	query := mv.old.side.d.product
+	if mv.inOne() || query == "" {
+		return true, nil
+	}
+	old, err := number(ctx, mv.old.side.d.pool, query)
+	if err != nil {
+		return false, err
+	}
+	fresh, err := number(ctx, mv.fresh.side.d.pool, query)
+	return old == fresh, err
+}
+
+// maxLost is how many facts an error names.
+const maxLost = 10

@@ -10,7 +10,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -109,7 +108,7 @@ func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
 			this, that := one[0].quoted(), one[1].quoted()
 			found, err := numbers(ctx, c, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
 				"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
-				mv.sameSQL(this, that)))
+				d.same(mv, this, that)))
 			if err != nil {
 				return err
 			}
@@ -119,36 +118,6 @@ func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
 	})
 	slices.Sort(differ)
 	return slices.Compact(differ), err
-}
-
-// sameSQL is the condition that all columns of two rows are the same, byte for byte, and NULL is a value.
-func (mv *move) sameSQL(this, that string) string {
-	d := mv.fresh.side.d
-	var same, left, right []string
-	for i, c := range mv.oldColumns {
-		a, b := this+"."+d.Quote(c.name), that+"."+d.Quote(c.name)
-		if d.Kind == dialect.SQLite {
-			// The plus sign removes the affinity of a column, by which a text could be compared as a number.
-			same = append(same,
-				fmt.Sprintf("typeof(%s) = typeof(%s) AND (+%[1]s) COLLATE BINARY IS (+%[2]s)", a, b))
-			continue
-		}
-		if one, _ := d.exactly(c, this); d.Kind == dialect.MySQL {
-			other, _ := d.exactly(mv.freshColumns[i], that)
-			same = append(same, fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", one, other))
-			continue
-		}
-		if c.kind != mv.freshColumns[i].kind {
-			a, b = a+"::text", b+"::text"
-		}
-		left, right = append(left, a), append(right, b)
-	}
-	if left != nil {
-		// Images differ where texts that a collation takes for equal do, or 1.0 and 1.00. Without the cast to
-		// record, PostgreSQL would look for such an operator of each column.
-		return "ROW(" + strings.Join(left, ", ") + ")::record *= ROW(" + strings.Join(right, ", ") + ")::record"
-	}
-	return strings.Join(same, " AND ")
 }
 
 // nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.

@@ -71,15 +71,8 @@ func (mv *move) insert(ctx context.Context, reader, q gorm.ConnPool, where strin
 	for _, c := range mv.oldColumns {
 		names = append(names, c.name)
 	}
-	begin, end := "INSERT INTO "+mv.fresh.quoted()+" ("+d.QuoteAll(names)+") ", " ON CONFLICT DO NOTHING"
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		begin += "OVERRIDING SYSTEM VALUE "
-	case dialect.MySQL:
-		// IGNORE would also ignore values that do not fit.
-		key := d.Quote(mv.fresh.Column)
-		end = " ON DUPLICATE KEY UPDATE " + key + " = " + mv.fresh.quoted() + "." + key
-	}
+	begin, end := d.unlessTaken(mv)
+	begin = "INSERT INTO " + mv.fresh.quoted() + " (" + d.QuoteAll(names) + ") " + begin
 	if !mv.inOne() {
 		rows, err := mv.readRows(ctx, mv.old, reader, where)
 		if err != nil {
@@ -121,7 +114,7 @@ const maxWitnesses = 64
 func (t *table) choose(ctx context.Context) error {
 	d := t.side.d
 	t.witnesses = map[int64]bool{}
-	if d.Kind == dialect.SQLite {
+	if d.Embedded {
 		return nil // It has no TRUNCATE, and its rows are counted.
 	}
 	keys := func(where, order string) ([]int64, error) {

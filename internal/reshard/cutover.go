@@ -10,7 +10,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -115,10 +114,8 @@ func (m cutter) settle(ctx context.Context, h held) error {
 	if err := m.drainHeld(ctx, h); err != nil {
 		return err
 	}
-	if m.home.Kind == dialect.PostgreSQL {
-		if err := addForeignKeys(ctx, m.machine, h); err != nil {
-			return err
-		}
+	if err := addForeignKeys(ctx, m.machine, h); err != nil {
+		return err
 	}
 	if err := continueNumbers(ctx, m.machine, h); err != nil {
 		return err
@@ -217,15 +214,7 @@ func (m cutter) rename(ctx context.Context, q gorm.ConnPool, t *table, name stri
 	if t.now == name {
 		return nil
 	}
-	d := t.side.d
-	_, only := dialect.Split(name)
-	statements := []string{"ALTER TABLE " + t.quoted() + " RENAME TO " + d.Quote(only)}
-	if d.Kind == dialect.MySQL {
-		// MariaDB does not let RENAME TABLE under a lock. With the checks, a foreign key follows the table.
-		statements = []string{"SET foreign_key_checks = 1",
-			"ALTER TABLE " + t.quoted() + " RENAME " + d.Quoted(name), "SET foreign_key_checks = 0"}
-	}
-	if err := run(ctx, q, statements...); err != nil {
+	if err := run(ctx, q, t.side.d.rename(t.quoted(), name)...); err != nil {
 		return err
 	}
 	t.now = name

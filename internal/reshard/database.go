@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -24,6 +23,8 @@ const journalTable = "snowflake_copies"
 // callback, no replica and no prepared statement comes in between.
 type database struct {
 	dialect.Dialect
+	engine
+	traits
 	db      *gorm.DB
 	pool    *sql.DB
 	journal string // the quoted name of the journal
@@ -33,8 +34,16 @@ type database struct {
 func openDatabase(db *gorm.DB) (*database, error) {
 	d := &database{db: db, journal: db.Statement.Quote(db.NamingStrategy.TableName(journalTable))}
 	d.Dialect, _ = dialect.Of(db.Name())
+	switch d.Kind {
+	case dialect.PostgreSQL:
+		d.engine, d.traits = postgres{d}, postgresTraits()
+	case dialect.MySQL:
+		d.engine, d.traits = mysql{d}, mysqlTraits()
+	case dialect.SQLite:
+		d.engine, d.traits = sqlite{d}, sqliteTraits()
+	}
 	var err error
-	if d.pool, err = db.DB(); err != nil || d.Kind == "" {
+	if d.pool, err = db.DB(); err != nil || d.engine == nil {
 		return nil, fmt.Errorf("%w: a resharding needs a *sql.DB of PostgreSQL, MySQL, MariaDB or SQLite behind "+
 			"the *gorm.DB, and there is none: %w", errs.ErrSharding, err)
 	}
@@ -48,37 +57,24 @@ func (d *database) handle(ctx context.Context, q gorm.ConnPool) *gorm.DB {
 	return tx
 }
 
-// Between two databases, values go as texts, whose form must not depend on the settings of a session: a time
-// without its zone would be another one, and a letter that the character set lacks a question mark. A limit
-// on the rows of a SELECT would leave rows out. So both sessions are set alike.
-const (
-	setMySQL = "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
-		"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
-		"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, foreign_key_checks = 0, " +
-		"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
-		"innodb_table_locks = 1, autocommit = 1"
-	resetMySQL = "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
-		"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
-		"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit"
-)
-
-// onConnection calls do with one connection. On MySQL and MariaDB it checks no foreign key: the rows of two
-// tables do not come in the order in which a foreign key would want them. On PostgreSQL the new tables get
-// theirs later, and on SQLite they have none.
+// onConnection calls do with one connection. Between two databases, values go as texts, whose form must not
+// depend on the settings of a session: a time without its zone would be another one, and a letter that the
+// character set lacks a question mark. A limit on the rows of a SELECT would leave rows out. So the sessions
+// are set alike.
 func (d *database) onConnection(ctx context.Context, do func(c *sql.Conn) error) (err error) {
 	c, err := d.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if d.Kind != dialect.MySQL {
+	if d.set == "" {
 		return do(c)
 	}
-	if err := run(ctx, c, setMySQL); err != nil {
+	if err := run(ctx, c, d.set); err != nil {
 		return err
 	}
 	defer func() {
-		if e := run(context.WithoutCancel(ctx), c, resetMySQL); e != nil {
+		if e := run(context.WithoutCancel(ctx), c, d.reset); e != nil {
 			// The pool must not give out a connection that checks nothing.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -91,22 +87,14 @@ func (d *database) transaction(ctx context.Context, do func(q gorm.ConnPool) err
 	return d.onConnection(ctx, func(c *sql.Conn) error { return d.begun(ctx, c, do) })
 }
 
-// begun runs a transaction. On MySQL, INSERT ... SELECT would lock the rows that it reads, and so stop the
-// writes of programs, if the transactions were isolated as usual there.
+// begun runs a transaction.
 func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPool) error) error {
-	options := &sql.TxOptions{}
-	if d.Kind == dialect.MySQL {
-		options.Isolation = sql.LevelReadCommitted
-	}
-	tx, err := c.BeginTx(ctx, options)
+	tx, err := c.BeginTx(ctx, &sql.TxOptions{Isolation: d.isolation})
 	if err != nil {
 		return err
 	}
-	if d.Kind == dialect.PostgreSQL && d.apart {
-		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
-		err = run(ctx, tx, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
-			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
-			"SET LOCAL bytea_output = hex")
+	if d.apart {
+		err = run(ctx, tx, d.begin...)
 	}
 	if err == nil {
 		err = do(tx)
@@ -117,22 +105,9 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	return tx.Commit()
 }
 
-// inTransaction runs a transaction of MySQL that does not unlock tables, as BEGIN would.
-func inTransaction(ctx context.Context, q gorm.ConnPool, do func() error) error {
-	err := run(ctx, q, "SET autocommit = 0")
-	if err == nil {
-		err = do()
-	}
-	end := "COMMIT"
-	if err != nil {
-		end = "ROLLBACK"
-	}
-	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
-}
-
 // reading calls do with where rows can be read whose values go to another database.
 func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) error {
-	if d.Kind == dialect.SQLite {
+	if d.Embedded {
 		return do(d.pool) // Nothing is set there, and a transaction might lock the file.
 	}
 	return d.transaction(ctx, do)
@@ -200,6 +175,12 @@ func beside(table, name string) string {
 	return name
 }
 
+// bare returns the name of a table without its schema.
+func bare(table string) string {
+	_, name := dialect.Split(table)
+	return name
+}
+
 // shorten puts an end behind a name.
 func shorten(name, end string) string {
 	return dialect.Abridged(name, name, dialect.MaxName-len(end)) + end
@@ -217,45 +198,16 @@ func list(keys []int64) string {
 	return b.String()
 }
 
-// unlimited ends a query of MySQL that has all of its rows, whatever sql_select_limit says.
-const unlimited = " LIMIT 18446744073709551615"
-
-// catalog asks the catalog about a table, by a query as for [dialect.Kind.About].
-func (d *database) catalog(ctx context.Context, q gorm.ConnPool, table, query string) ([][]string, error) {
+// about asks the catalog about a table, by a query as for [dialect.Kind.About].
+func (d *database) about(ctx context.Context, q gorm.ConnPool, table, query string) ([][]string, error) {
 	query, args := d.About(table, query)
-	if d.Kind == dialect.MySQL {
-		query += unlimited
-	}
-	return texts(ctx, q, query, args...)
+	return texts(ctx, q, query+d.ending, args...)
 }
 
-// exists reports whether a table is there.
-func (d *database) exists(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
-	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT relname FROM pg_class WHERE oid = to_regclass($1)",
-		dialect.MySQL: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-			dialect.InSchema,
-		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
-	}[d.Kind])
+// isThere reports whether a table is there.
+func (d *database) isThere(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
+	rows, err := d.about(ctx, q, table, d.exists)
 	return len(rows) > 0, err
-}
-
-// triggersOn lists the triggers of a table by name, but for those that are switched off.
-func (d *database) triggersOn(
-	ctx context.Context, q gorm.ConnPool, table string,
-) (names []string, err error) {
-	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT " +
-			"tgisinternal AND tgenabled IN ('O', 'A')",
-		dialect.MySQL: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
-			"EVENT_OBJECT_SCHEMA" + dialect.InSchema,
-		dialect.SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'trigger' AND tbl_name = ? " +
-			"COLLATE NOCASE",
-	}[d.Kind])
-	for _, row := range rows {
-		names = append(names, row[0])
-	}
-	return names, err
 }
 
 // A job copies the columns that the table has, which is not what the model may read and write. So rows are
@@ -271,14 +223,7 @@ type column struct {
 func (d *database) columnsOf(
 	ctx context.Context, q gorm.ConnPool, table string,
 ) (columns []column, err error) {
-	rows, err := d.catalog(ctx, q, table, map[dialect.Kind]string{
-		dialect.PostgreSQL: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
-			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-		dialect.MySQL: "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
-			"TABLE_SCHEMA" + dialect.InSchema +
-			" AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
-		dialect.SQLite: "SELECT name, '' FROM pragma_table_xinfo(?, 'main') WHERE hidden = 0",
-	}[d.Kind])
+	rows, err := d.about(ctx, q, table, d.columns)
 	for _, row := range rows {
 		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}
@@ -287,25 +232,3 @@ func (d *database) columnsOf(
 	}
 	return columns, err
 }
-
-// exactly returns an expression for the exact value of a column, and whether that is text.
-func (d *database) exactly(c column, table string) (read string, isText bool) {
-	name := table + "." + d.Quote(c.name)
-	switch {
-	case d.Kind == dialect.PostgreSQL:
-		return name + "::text", true
-	case d.Kind == dialect.SQLite:
-		return "+" + name, false // The driver converts the values of columns, but not of expressions.
-	case c.kind == "float":
-		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
-	case c.kind == "double":
-		return name, true
-	case plainTypes.MatchString(c.kind):
-		return name, false
-	}
-	return "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)", true
-}
-
-// plainTypes are the types of MySQL that have neither a character set nor a collation.
-var plainTypes = regexp.MustCompile(`^(bit|(var)?binary|(tiny|medium|long)?blob|` +
-	`geometry|(multi)?(point|linestring|polygon)|geom(etry)?collection)$`)

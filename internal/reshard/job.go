@@ -29,7 +29,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
@@ -176,7 +175,7 @@ func (j *Job) open() (*machine, error) {
 		d.apart = len(m.dbs) > 1
 	}
 	m.home = m.fresh[0].d
-	m.atomic = len(m.dbs) == 1 && m.home.Kind != dialect.MySQL
+	m.atomic = len(m.dbs) == 1 && m.home.transactional
 	for _, old := range m.old {
 		for _, fresh := range m.fresh {
 			finer := fresh
@@ -206,8 +205,7 @@ func sidesOf(m *machine, entries []shardmap.Entry) (all []*side, err error) {
 				return nil, fmt.Errorf("%w: no column of %s is a number that tells the shard of a row",
 					errs.ErrSharding, named.Base)
 			}
-			_, only := dialect.Split(named.Name)
-			away := beside(named.Name, shorten(only, "_away"))
+			away := beside(named.Name, shorten(bare(named.Name), "_away"))
 			s.tables = append(s.tables, &table{Table: named, side: s, n: n, now: named.Name, away: away})
 		}
 		s.keys = beside(s.tables[0].Name, s.begin+"_keys")

@@ -130,17 +130,13 @@ func (h held) reader(d *database) gorm.ConnPool {
 	return d.pool
 }
 
-// write runs a transaction, or goes on with the one that holds the lock. On MySQL no transaction holds it,
-// and BEGIN would unlock the tables.
+// write runs a transaction, or goes on with the one that holds the lock.
 func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
 	q := h[d]
-	switch {
-	case q == nil:
+	if q == nil {
 		return d.transaction(ctx, do)
-	case d.Kind != dialect.MySQL:
-		return do(q)
 	}
-	return inTransaction(ctx, q, func() error { return do(q) })
+	return d.underLock(ctx, q, func() error { return do(q) })
 }
 
 // fenced changes tables while no other process can take the job over. The connections that it gives to do are
@@ -151,7 +147,7 @@ func (m *machine) fenced(ctx context.Context, do func(h held) error) error {
 			return err
 		}
 		h := held{}
-		if m.home.Kind != dialect.MySQL { // where such a statement would end the transaction
+		if m.home.transactional { // Elsewhere such a statement would end the transaction
 			h[m.home] = q
 		}
 		asTheyAre := func(_ *database, c *sql.Conn, next func(gorm.ConnPool) error) error { return next(c) }
@@ -182,7 +178,7 @@ func (m *machine) onConnections(
 // locate finds out what the old tables are called, and whether one of them was renamed already.
 func (m *machine) locate(ctx context.Context, h held) (begun bool, err error) {
 	for _, t := range tablesOf(m.old) {
-		gone, err := t.side.d.exists(ctx, h.reader(t.side.d), t.away)
+		gone, err := t.side.d.isThere(ctx, h.reader(t.side.d), t.away)
 		if err != nil {
 			return false, err
 		}
@@ -202,7 +198,7 @@ func (m *machine) forget(ctx context.Context) error {
 	}
 	for i := len(m.dbs) - 1; i >= 0; i-- { // The home is the first one.
 		d := m.dbs[i]
-		there, err := d.exists(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
+		there, err := d.isThere(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
 		if err != nil {
 			return err
 		}

@@ -2,14 +2,11 @@ package reshard
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"time"
-
-	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -123,19 +120,8 @@ func (m *machine) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.home.Kind != dialect.MySQL {
-		return nil
-	}
-	// A transaction that was prepared before the triggers were made has listed nothing, so it must end. The
-	// tables are locked one by one for that: a statement that was under way meanwhile has one of them, and
-	// waits for the list of keys, so MariaDB would end it as a deadlock if both were locked together.
 	for _, t := range tablesOf(m.old) {
-		err := whenFree(ctx, []*side{t.side}, func() error {
-			return t.side.d.onConnection(ctx, func(c *sql.Conn) error {
-				return lock(ctx, t.side.d, c, []string{t.quoted()}, func(gorm.ConnPool) error { return nil })
-			})
-		})
-		if err != nil {
+		if err := t.side.d.awaitPrepared(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -307,7 +293,7 @@ func (j *Job) Clean(ctx context.Context) error {
 
 // checkLate refuses to drop a table that somebody has written to under its new name.
 func (m *machine) checkLate(ctx context.Context, s *side) error {
-	there, err := s.d.exists(ctx, s.d.pool, s.keys)
+	there, err := s.d.isThere(ctx, s.d.pool, s.keys)
 	if err != nil || !there {
 		return err
 	}

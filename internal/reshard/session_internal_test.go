@@ -83,7 +83,7 @@ func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
 		must(t, err, "the database")
 		ctx, inside := t.Context(), int64(-1)
 		err = d.onConnection(ctx, func(c *sql.Conn) error {
-			err := inTransaction(ctx, c, func() error { return run(ctx, c, "DO 1") })
+			err := d.underLock(ctx, c, func() error { return run(ctx, c, "DO 1") })
 			if err == nil {
 				inside, err = number(ctx, c, "SELECT @@autocommit")
 			}

@@ -1,0 +1,343 @@
+package reshard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
+)
+
+// mysql is MySQL and MariaDB. LOCK TABLES belongs to a connection and to no transaction, and what changes a
+// table commits at once.
+type mysql struct{ *database }
+
+func mysqlTraits() traits {
+	const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
+	return traits{
+		// The rows of two tables do not come in the order in which a foreign key would want them, so none is
+		// checked.
+		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
+			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
+			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, foreign_key_checks = 0, " +
+			"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
+			"innodb_table_locks = 1, autocommit = 1",
+		reset: "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
+			"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
+			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit",
+		// Otherwise INSERT ... SELECT would lock the rows that it reads, and so stop the writes of programs.
+		isolation: sql.LevelReadCommitted,
+		counted:   "bigint AUTO_INCREMENT PRIMARY KEY",
+		ending:    " LIMIT 18446744073709551615", // whatever sql_select_limit says
+		product:   "SELECT VERSION() LIKE '%MariaDB%'",
+		confined:  true,
+
+		exists: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+			dialect.InSchema,
+		triggerList: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
+			"EVENT_OBJECT_SCHEMA" + dialect.InSchema,
+		columns: "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA" + dialect.InSchema +
+			" AND COALESCE(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
+		extras: "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON %s TO ', GRANTEE, " +
+			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
+		foreignKeys: "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
+			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
+			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
+			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
+			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" +
+			dialect.InSchema + " AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
+			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
+		obstacles: [][2]string{
+			{dropFirst, "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME FROM " +
+				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" +
+				dialect.InSchema},
+			{notTaken, "SELECT CONCAT('the kind of ', TABLE_NAME, ', ', TABLE_TYPE, ' of ', " +
+				"COALESCE(ENGINE, '')), '' FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+				dialect.InSchema + " AND (TABLE_TYPE <> 'BASE TABLE' OR ENGINE <> 'InnoDB' " +
+				"OR CREATE_OPTIONS LIKE '%partitioned%')"},
+			{notTaken, "SELECT DISTINCT CONCAT('rights of ', GRANTEE, ' on single columns of ', TABLE_NAME), '' " +
+				"FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema},
+			{cascades, "SELECT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '' FROM " +
+				"information_schema.REFERENTIAL_CONSTRAINTS WHERE TABLE_NAME = ? AND CONSTRAINT_SCHEMA" +
+				dialect.InSchema + " AND (UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') " +
+				"OR DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION'))"},
+			{dropFirst, "SELECT DISTINCT CONCAT('the foreign key ', CONSTRAINT_NAME, ' of ', TABLE_NAME), '', " +
+				"IF(TABLE_SCHEMA = REFERENCED_TABLE_SCHEMA, TABLE_NAME, '') FROM " +
+				"information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME = ? AND REFERENCED_TABLE_SCHEMA" +
+				dialect.InSchema},
+			// A definition names the database of each table, and the views of other databases may have tables of
+			// this name.
+			{dropFirst, "SELECT CONCAT('the view ', TABLE_NAME), '' FROM information_schema.VIEWS JOIN " +
+				"(SELECT ? AS name, ? AS space) AS t ON INSTR(VIEW_DEFINITION, CONCAT('`', " +
+				"COALESCE(NULLIF(space, ''), DATABASE()), '`.`', name, '`')) > 0"},
+		},
+	}
+}
+
+func (m mysql) exactly(c column, table string) (read string, isText bool) {
+	name := table + "." + m.Quote(c.name)
+	switch {
+	case c.kind == "float":
+		return "CAST(" + name + " AS DOUBLE)", true // As it is, the server rounds it to six digits.
+	case c.kind == "double":
+		return name, true
+	case plainTypes.MatchString(c.kind):
+		return name, false
+	}
+	return "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)", true
+}
+
+// plainTypes are the types that have neither a character set nor a collation.
+var plainTypes = regexp.MustCompile(`^(bit|(var)?binary|(tiny|medium|long)?blob|` +
+	`geometry|(multi)?(point|linestring|polygon)|geom(etry)?collection)$`)
+
+func (m mysql) same(mv *move, this, that string) string {
+	var same []string
+	for i, c := range mv.oldColumns {
+		one, _ := m.exactly(c, this)
+		other, _ := m.exactly(mv.freshColumns[i], that)
+		same = append(same, fmt.Sprintf("CAST(%s AS BINARY) <=> CAST(%s AS BINARY)", one, other))
+	}
+	return strings.Join(same, " AND ")
+}
+
+// unlessTaken writes a key again that is there. IGNORE would also ignore values that do not fit.
+func (m mysql) unlessTaken(mv *move) (begin, end string) {
+	key := m.Quote(mv.fresh.Column)
+	return "", " ON DUPLICATE KEY UPDATE " + key + " = " + mv.fresh.quoted() + "." + key
+}
+
+// checkRight tries to make a trigger on a table that is not there. The server tells a right that is missing
+// before it tells that.
+func (m mysql) checkRight(ctx context.Context, s *side) error {
+	if m.pool.Stats().MaxOpenConnections == 1 {
+		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
+			"to end what waits too long: let it have more", errs.ErrSharding)
+	}
+	version, err := texts(ctx, m.pool, "SELECT VERSION()")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(version[0][0], "TiDB") {
+		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are "+
+			"copied", errs.ErrSharding)
+	}
+	nowhere := m.Quoted(beside(s.tables[0].Name, s.begin+"_nowhere"))
+	err = run(ctx, m.pool, "CREATE TRIGGER "+nowhere+" AFTER INSERT ON "+nowhere+
+		" FOR EACH ROW SET @snowflake = 1")
+	switch dialect.State(err) {
+	case "1419":
+		return fmt.Errorf("%w: the login may not make triggers while the server writes its binary log: run the "+
+			"resharding with a login that has the right SUPER, or set log_bin_trust_function_creators = 1: %w",
+			errs.ErrSharding, err)
+	case "1142", "1044":
+		return fmt.Errorf("%w: the login may not make triggers: grant it the right TRIGGER on the database: %w",
+			errs.ErrSharding, err)
+	case "1146":
+		return nil
+	}
+	return err
+}
+
+// triggers are three. An INSERT that reads a SELECT would lock the numbers of the list on MariaDB, as long as
+// the statement runs.
+func (mysql) triggers(t *table) []trigger {
+	return rowTriggers(t, "IF %[2]s THEN %[1]sVALUES (%[3]s); END IF")
+}
+
+func (mysql) makeTrigger(ctx context.Context, t *table, made trigger) error {
+	return t.alter(ctx, made.create)
+}
+
+func (mysql) dropTriggers(t *table) []string { return dropRowTriggers(t) }
+
+// awaitPrepared locks the table once: a transaction that was prepared has listed nothing. It locks no other
+// table with it. A statement that was under way meanwhile has one of them, and waits for the list of keys, so
+// MariaDB would end it as a deadlock if both were locked together.
+func (m mysql) awaitPrepared(ctx context.Context, t *table) error {
+	return whenFree(ctx, []*side{t.side}, func() error {
+		return m.onConnection(ctx, func(c *sql.Conn) error {
+			return m.lock(ctx, c, []string{t.quoted()}, func(gorm.ConnPool) error { return nil })
+		})
+	})
+}
+
+// strike joins in this order and with this index, so that the server looks at these entries alone.
+func (mysql) strike(keys string, numbers []int64) string {
+	return "DELETE " + keys + " FROM (SELECT 0 AS n UNION ALL SELECT " +
+		strings.ReplaceAll(list(numbers), ",", " UNION ALL SELECT ") + ") AS numbers STRAIGHT_JOIN " + keys +
+		" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
+}
+
+func (m mysql) alter(ctx context.Context, statements []string) error {
+	return m.onConnection(ctx, func(c *sql.Conn) error {
+		return m.impatiently(ctx, c, func() error { return run(ctx, c, statements...) })
+	})
+}
+
+// lock locks tables by a transaction: one that is prepared keeps MariaDB from LOCK TABLES only if that is in
+// a transaction, too. Without one, each statement then commits what it has done, and UNLOCK TABLES commits
+// nothing.
+func (m mysql) lock(
+	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+) (err error) {
+	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	err = m.underLock(ctx, c, func() error {
+		return m.impatiently(ctx, c, func() error {
+			return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return do(c)
+}
+
+// underLock runs a transaction that does not unlock tables, as BEGIN would.
+func (mysql) underLock(ctx context.Context, q gorm.ConnPool, do func() error) error {
+	err := run(ctx, q, "SET autocommit = 0")
+	if err == nil {
+		err = do()
+	}
+	end := "COMMIT"
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
+}
+
+// impatiently gives a statement up that waits for a lock. The shortest timeout of the server's own is a
+// second, for which all writers would wait, too. So a second connection ends it.
+func (m mysql) impatiently(ctx context.Context, c *sql.Conn, do func() error) error {
+	id, err := number(ctx, c, "SELECT CONNECTION_ID()")
+	if err != nil {
+		return err
+	}
+	// It is taken now, because all others may soon be waiting for the lock.
+	killer, err := m.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	done, ended, sent := make(chan struct{}), make(chan error, 1), false
+	go func() {
+		select {
+		case <-done:
+			ended <- nil
+		case <-time.After(lockWait):
+			sent = true
+			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
+		}
+	}()
+	err = do()
+	close(done)
+	killed := <-ended
+	_ = killer.Close()
+	switch state := dialect.State(err); {
+	case state == "1317", state == "1969",
+		sent && state == "1064": // MariaDB, which had begun to read the triggers of the table
+		return refused{err}
+	}
+	if err == nil && killed == nil {
+		// It may have come after the end of the statement, and would then meet the next one.
+		for range 2 {
+			if err := run(ctx, c, "DO 0"); err != nil && dialect.State(err) != "1317" {
+				return err
+			}
+		}
+	}
+	return errors.Join(err, killed)
+}
+
+// inTheWay names prepared transactions beside the others: they belong to no connection.
+func (m mysql) inTheWay(ctx context.Context, _ *side) string {
+	var found, hidden []string
+	rows, err := texts(ctx, m.pool, "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction "+
+		"since ', trx_started) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN "+
+		"(0, connection_id()) ORDER BY trx_started LIMIT 3")
+	if err != nil {
+		hidden = append(hidden, "A login with the right PROCESS finds it in information_schema.innodb_trx")
+	}
+	for _, row := range rows {
+		found = append(found, row[0])
+	}
+	prepared, err := texts(ctx, m.pool, "XA RECOVER")
+	if err != nil {
+		hidden = append(hidden, "One with the right XA_RECOVER_ADMIN finds prepared ones by XA RECOVER")
+	}
+	for _, row := range prepared[:min(len(prepared), 3)] {
+		n, _ := strconv.Atoi(row[1]) // the length of the first part
+		n = min(n, len(row[3]))
+		found = append(found, fmt.Sprintf("the prepared transaction %q, which XA COMMIT or XA ROLLBACK ends, "+
+			"with X'%x', X'%x', %s behind it", row[3], row[3][:n], row[3][n:], row[0]))
+	}
+	return blame(found, hidden)
+}
+
+// rename does without RENAME TABLE, which MariaDB does not let under a lock. With the checks, a foreign key
+// follows the table.
+func (m mysql) rename(quoted, name string) []string {
+	return []string{"SET foreign_key_checks = 1", "ALTER TABLE " + quoted + " RENAME " + m.Quoted(name),
+		"SET foreign_key_checks = 0"}
+}
+
+var (
+	// A session with ANSI_QUOTES shows names in double quotes.
+	keyName = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) " +
+		"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")")
+	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
+	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+)
+
+// facts reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the last
+// one the options of the table.
+func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) {
+	rows, err := texts(ctx, m.pool, "SHOW CREATE TABLE "+t.quoted())
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(rows[0][1], "\n")
+	for _, line := range lines[1:] {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		name := namedCheck.FindStringSubmatch(line)
+		switch {
+		case strings.HasPrefix(line, ")"):
+			line = strings.TrimPrefix(autoIncrement.ReplaceAllString(line, ""), ") ")
+		case !strings.HasPrefix(line, "CONSTRAINT"):
+			line = keyName.ReplaceAllString(line, "$1")
+		case name == nil: // a foreign key
+			continue
+		default:
+			if _, _, _, own := shardmap.ReadCheckName(name[2]); own {
+				continue
+			}
+			_, line, _ = strings.Cut(line, "CHECK")
+			line = "CHECK" + line
+		}
+		facts = append(facts, line)
+	}
+	return facts, nil
+}
+
+// counters returns a column without a name: a table has one at most.
+func (mysql) counters(ctx context.Context, q gorm.ConnPool, t *table) (rows [][]string, err error) {
+	rows, err = texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
+	for _, row := range rows {
+		row[0], row[1] = "", strings.TrimPrefix(autoIncrement.FindString(row[1]), " AUTO_INCREMENT=")
+	}
+	return rows, err
+}
+
+func (mysql) count(ctx context.Context, q gorm.ConnPool, quoted, _ string, number int64) error {
+	return run(ctx, q, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", quoted, number))
+}

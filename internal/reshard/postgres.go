@@ -1,0 +1,239 @@
+package reshard
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
+)
+
+// postgres is PostgreSQL. All of a cutover in one database is one transaction.
+type postgres struct{ *database }
+
+func postgresTraits() traits {
+	return traits{
+		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
+		begin: []string{"SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
+			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
+			"SET LOCAL bytea_output = hex"},
+		counted:       "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+		transactional: true, lateKeys: true,
+
+		exists: "SELECT relname FROM pg_class WHERE oid = to_regclass($1)",
+		triggerList: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT " +
+			"tgisinternal AND tgenabled IN ('O', 'A')",
+		columns: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
+			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+		extras: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +
+			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
+			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', a.privilege_type, CASE a.grantee " +
+			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
+			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
+			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', array_to_string(reloptions, ', ')) " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
+			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
+			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
+		foreignKeys: "SELECT o.conname, pg_get_constraintdef(o.oid), " +
+			"CASE WHEN pg_table_is_visible(f.oid) THEN '' ELSE quote_ident(n.nspname) || '.' END, f.relname " +
+			"FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid JOIN pg_namespace n " +
+			"ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname",
+		validKeys: "SELECT conname FROM pg_constraint WHERE contype = 'f' AND convalidated AND conrelid = " +
+			"to_regclass($1)",
+		obstacles: [][2]string{
+			// PostgreSQL knows whatever refers to a table, but for texts of functions.
+			{dropFirst, "SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0), g.tgname::text, r.relname " +
+				"FROM pg_depend d LEFT JOIN pg_trigger g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid " +
+				"LEFT JOIN pg_constraint o ON d.classid = 'pg_constraint'::regclass AND o.oid = d.objid " +
+				"LEFT JOIN pg_class r ON r.oid = o.conrelid AND r.relnamespace = " +
+				"(SELECT relnamespace FROM pg_class WHERE oid = to_regclass($1)) " +
+				"WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass($1) " +
+				"AND d.deptype IN ('n', 'a', 'i') AND d.classid NOT IN ('pg_class'::regclass, " +
+				"'pg_attrdef'::regclass, 'pg_type'::regclass) AND g.tgisinternal IS NOT TRUE"},
+			{notTaken, "SELECT what || c.relname, '' FROM pg_class c, LATERAL (VALUES " +
+				"('row security of ', c.relrowsecurity), ('the tablespace of ', c.reltablespace <> 0), " +
+				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
+				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
+				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
+				"WHERE attrelid = c.oid AND attacl IS NOT NULL))) v (what, has) " +
+				"WHERE has AND c.oid = to_regclass($1)"},
+			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '' " +
+				"FROM pg_class c WHERE c.oid = to_regclass($1) AND NOT pg_has_role(c.relowner, 'USAGE')"},
+		},
+	}
+}
+
+func (p postgres) exactly(c column, table string) (read string, isText bool) {
+	return table + "." + p.Quote(c.name) + "::text", true
+}
+
+// same compares images of rows, which differ where texts that a collation takes for equal do, or 1.0 and
+// 1.00. Without the cast to record, PostgreSQL would look for such an operator of each column.
+func (p postgres) same(mv *move, this, that string) string {
+	var left, right []string
+	for i, c := range mv.oldColumns {
+		a, b := this+"."+p.Quote(c.name), that+"."+p.Quote(c.name)
+		if c.kind != mv.freshColumns[i].kind {
+			a, b = a+"::text", b+"::text"
+		}
+		left, right = append(left, a), append(right, b)
+	}
+	return "ROW(" + strings.Join(left, ", ") + ")::record *= ROW(" + strings.Join(right, ", ") + ")::record"
+}
+
+func (postgres) unlessTaken(*move) (begin, end string) {
+	return "OVERRIDING SYSTEM VALUE ", " ON CONFLICT DO NOTHING"
+}
+
+// checkRight refuses nothing: the owner may make triggers, and it is an obstacle if the login is not.
+func (postgres) checkRight(context.Context, *side) error { return nil }
+
+func (p postgres) triggers(t *table) []trigger {
+	name := t.triggerName()
+	return []trigger{{name, "CREATE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR DELETE ON " +
+		t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + p.function(t) + "()"}}
+}
+
+// function returns the name of the function that the trigger calls.
+func (p postgres) function(t *table) string { return p.Quoted(beside(t.Name, t.triggerName())) }
+
+// makeTrigger makes a trigger and its function. That has the rights of its owner, because programs have none
+// on the list of keys, and finds nothing by a search path of theirs.
+func (p postgres) makeTrigger(ctx context.Context, t *table, made trigger) error {
+	var keys string
+	err := p.pool.QueryRowContext(ctx, "SELECT format('%I.%I', nspname, relname) FROM pg_class c "+
+		"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)",
+		p.Quoted(t.side.keys)).Scan(&keys)
+	if err != nil {
+		return err
+	}
+	return t.alter(ctx,
+		"LOCK TABLE "+t.quoted()+" IN SHARE ROW EXCLUSIVE MODE",
+		fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "+
+			"SET search_path = pg_catalog, pg_temp AS $snowflake$ BEGIN\n"+
+			"IF TG_OP <> 'INSERT' THEN INSERT INTO %s (t, k) VALUES (%d, OLD.%s); END IF;\n"+
+			"IF TG_OP = 'INSERT' THEN INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s);\n"+
+			"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
+			"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\nRETURN NULL; END $snowflake$",
+			p.function(t), keys, t.n, p.Quote(t.Column)),
+		// It may be there, but switched off.
+		"DROP TRIGGER IF EXISTS "+p.Quote(made.name)+" ON "+t.quoted(), made.create)
+}
+
+func (p postgres) dropTriggers(t *table) []string {
+	return []string{"DROP FUNCTION IF EXISTS " + p.function(t) + "() CASCADE"} // with its triggers
+}
+
+// awaitPrepared has nothing to do: the lock of makeTrigger waits for prepared transactions, too.
+func (postgres) awaitPrepared(context.Context, *table) error { return nil }
+
+func (postgres) strike(keys string, numbers []int64) string {
+	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
+}
+
+func (p postgres) alter(ctx context.Context, statements []string) error {
+	return p.transaction(ctx, func(q gorm.ConnPool) error {
+		return run(ctx, q, append([]string{shortWait()}, statements...)...)
+	})
+}
+
+// shortWait bounds how long a transaction waits for each lock.
+func shortWait() string {
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+}
+
+func (p postgres) lock(
+	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
+) error {
+	return p.begun(ctx, c, func(q gorm.ConnPool) error {
+		err := run(ctx, q, shortWait(), "LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE")
+		if err != nil {
+			return err
+		}
+		return do(q)
+	})
+}
+
+func (postgres) underLock(_ context.Context, _ gorm.ConnPool, do func() error) error { return do() }
+
+// inTheWay names prepared transactions beside the others: they belong to no connection.
+func (p postgres) inTheWay(ctx context.Context, s *side) string {
+	var tables []string
+	for _, name := range quotedTables(s) {
+		tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
+	}
+	rows, err := texts(ctx, p.pool, "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s (%s), "+
+		"in a transaction since %s', l.pid, usename, application_name, xact_start) ELSE format('the prepared "+
+		"transaction %L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, prepared) "+
+		"END, coalesce(xact_start, prepared) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid "+
+		"LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid "+
+		"AND x.pid IS NULL) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction "+
+		"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.relation IN ("+
+		strings.Join(tables, ", ")+") ORDER BY 2 LIMIT 3")
+	if err != nil {
+		return "Who it is cannot be read: " + err.Error()
+	}
+	var found []string
+	for _, row := range rows {
+		found = append(found, row[0])
+	}
+	return blame(found, nil)
+}
+
+func (p postgres) rename(quoted, name string) []string {
+	return []string{"ALTER TABLE " + quoted + " RENAME TO " + p.Quote(bare(name))}
+}
+
+func (p postgres) facts(ctx context.Context, t *table) (facts []string, err error) {
+	const column = " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
+		"LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum " +
+		"WHERE c.oid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"
+	for _, query := range []string{
+		"SELECT format('the column %s %s', a.attname, format_type(a.atttypid, a.atttypmod))" + column,
+		"SELECT format('NOT NULL of %s', a.attname)" + column + " AND a.attnotnull",
+		// A sequence is called like its table.
+		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' " +
+			"ELSE 'the expression' END, replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" +
+			column + " AND f.oid IS NOT NULL",
+		"SELECT format('GENERATED AS IDENTITY of %s', a.attname)" + column + " AND a.attidentity <> ''",
+		"SELECT format('COLLATE %s of %s', a.attcollation::regcollation, a.attname)" + column +
+			" AND a.attcollation <> (SELECT typcollation FROM pg_type WHERE oid = a.atttypid)",
+		"SELECT format('the comment on %s', coalesce(a.attname, 'the table')) FROM pg_description d LEFT JOIN " +
+			"pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND d.objsubid > 0 " +
+			"WHERE d.classoid = 'pg_class'::regclass AND d.objoid = to_regclass($1)",
+		"SELECT format('%sindex %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, " +
+			"substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)')) FROM pg_index i " +
+			"WHERE i.indrelid = to_regclass($1)",
+		"SELECT pg_get_constraintdef(o.oid), o.conname FROM pg_constraint o WHERE o.conrelid = to_regclass($1) " +
+			"AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
+	} {
+		rows, err := p.about(ctx, p.pool, t.now, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if len(row) > 1 {
+				if _, _, _, own := shardmap.ReadCheckName(row[1]); own {
+					continue
+				}
+			}
+			facts = append(facts, row[0])
+		}
+	}
+	return facts, nil
+}
+
+func (postgres) counters(ctx context.Context, q gorm.ConnPool, t *table) ([][]string, error) {
+	return texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
+		"::regclass) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
+		t.quoted())
+}
+
+func (postgres) count(ctx context.Context, q gorm.ConnPool, quoted, column string, n int64) error {
+	_, err := number(ctx, q, "SELECT setval(pg_get_serial_sequence($1, $2)::regclass, $3)", quoted, column, n)
+	return err
+}
