@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -152,7 +153,7 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	if err != nil {
 		return nil, err
 	}
-	there, err := foreignKeys(ctx, fresh.side.d.pool, fresh, nil)
+	there, err := foreignKeys(ctx, fresh.side.d.pool, fresh, fresh.side)
 	if err != nil {
 		return nil, err
 	}
@@ -174,21 +175,22 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	return statements, err
 }
 
-// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of another
+// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of an
 // entry.
 func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
 	d := t.side.d
-	renamed := map[string]string{}
-	for _, sibling := range t.side.tables {
-		if as != nil {
-			renamed[strings.ToLower(d.Quoted(sibling.now))] = as.tables[sibling.n].quoted()
-		}
-	}
 	rows, err := d.about(ctx, q, t.now, d.foreignKeys)
 	for _, row := range rows {
-		target := row[2] + d.Quote(row[3])
-		if other := renamed[strings.ToLower(target)]; other != "" {
-			target = other
+		schema, name, near := row[2], row[3], row[4] == "1"
+		target := d.QuoteParts([]string{schema, name})
+		if near {
+			target = d.Quote(name)
+		}
+		for _, sibling := range t.side.tables {
+			space, own := dialect.Split(sibling.now)
+			if strings.EqualFold(own, name) && (space == schema || space == "" && near) {
+				target = as.tables[sibling.n].quoted()
+			}
 		}
 		before, after, _ := strings.Cut(row[1], ") REFERENCES ")
 		row[1] = before + ") REFERENCES " + target + after[strings.IndexByte(after, '('):]

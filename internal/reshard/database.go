@@ -206,7 +206,8 @@ func (d *database) about(ctx context.Context, q gorm.ConnPool, table, query stri
 
 // isThere reports whether a table is there.
 func (d *database) isThere(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
-	rows, err := d.about(ctx, q, table, d.exists)
+	query, args := d.There(table)
+	rows, err := texts(ctx, q, query, args...)
 	return len(rows) > 0, err
 }
 

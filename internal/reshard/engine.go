@@ -68,12 +68,11 @@ type traits struct {
 	// have them from the beginning, and a session does not check them.
 	lateKeys bool
 
-	exists      string // the name of the table
 	triggerList string // the names of its triggers, but for those that are switched off
 	columns     string // the columns that the database does not compute, and their types
 	extras      string // what gives another table the owner, the rights and the options of this one
-	// foreignKeys asks for the name of each foreign key, its definition without the table it refers to, the
-	// quoted schema of that table, if a name needs it, and its name.
+	// foreignKeys asks for the name and the definition of each foreign key, for the schema and the name of the
+	// table that it refers to, and for a 1 if that table is found without its schema.
 	foreignKeys string
 	validKeys   string // the names of those that are valid, if lateKeys
 	// obstacles are what a table may not have, or nobody may have on it. Each is what to do about it, and a

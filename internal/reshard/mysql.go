@@ -41,8 +41,6 @@ func mysqlTraits() traits {
 		product:   "SELECT VERSION() LIKE '%MariaDB%'",
 		confined:  true,
 
-		exists: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-			dialect.InSchema,
 		triggerList: "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND " +
 			"EVENT_OBJECT_SCHEMA" + dialect.InSchema,
 		columns: "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND " +
@@ -53,8 +51,7 @@ func mysqlTraits() traits {
 			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
 		foreignKeys: "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
 			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
-			"CASE WHEN k.REFERENCED_TABLE_SCHEMA = DATABASE() THEN '' " +
-			"ELSE CONCAT('`', k.REFERENCED_TABLE_SCHEMA, '`.') END, k.REFERENCED_TABLE_NAME " +
+			"k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_TABLE_SCHEMA = DATABASE() " +
 			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" +
 			dialect.InSchema + " AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
 			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",

@@ -23,7 +23,6 @@ func postgresTraits() traits {
 		counted:       "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 		transactional: true, lateKeys: true,
 
-		exists: "SELECT relname FROM pg_class WHERE oid = to_regclass($1)",
 		triggerList: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT " +
 			"tgisinternal AND tgenabled IN ('O', 'A')",
 		columns: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
@@ -39,7 +38,7 @@ func postgresTraits() traits {
 			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
 			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
 		foreignKeys: "SELECT o.conname, pg_get_constraintdef(o.oid), " +
-			"CASE WHEN pg_table_is_visible(f.oid) THEN '' ELSE quote_ident(n.nspname) || '.' END, f.relname " +
+			"n.nspname, f.relname, pg_table_is_visible(f.oid)::int " +
 			"FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid JOIN pg_namespace n " +
 			"ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname",
 		validKeys: "SELECT conname FROM pg_constraint WHERE contype = 'f' AND convalidated AND conrelid = " +

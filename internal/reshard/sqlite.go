@@ -22,7 +22,6 @@ func sqliteTraits() traits {
 		counted:       "integer PRIMARY KEY AUTOINCREMENT", // No number comes twice.
 		transactional: true,
 
-		exists: "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
 		triggerList: "SELECT name FROM `main`.sqlite_master WHERE type = 'trigger' AND tbl_name = ? " +
 			"COLLATE NOCASE",
 		columns: "SELECT name, '' FROM pragma_table_xinfo(?, 'main') WHERE hidden = 0",

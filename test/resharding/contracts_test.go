@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
@@ -427,5 +428,55 @@ func TestARowInATableThatIsUnmadeIsNamed(t *testing.T) {
 		var kept int64
 		must(t, late.Table("split_orders_01_unmade").Where("id = 17").Count(&kept).Error, "the row")
 		same(t, "rows that are kept", kept, 1)
+	})
+}
+
+// A model may name its tables with the schema that the connection has anyway. GORM's own look for a table does
+// not find it then on MySQL, so the router must not rely on that: without its records it would go on with the
+// map as it was at the first start.
+func TestTablesThatNameTheirOwnSchemaAreSplitAndJoined(t *testing.T) {
+	t.Parallel()
+	servers := slices.Concat(dbtest.ServersOf("mysql"), dbtest.ServersOf("postgres"))
+	dbtest.Run(t, dbtest.Chosen(t.Name(), servers), func(t *testing.T, target dbtest.Target) {
+		target = mayMakeTriggers(target.Shared(t))
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		var space string
+		must(t, db.Raw("SELECT "+map[string]string{"postgres": "current_schema()", "mysql": "DATABASE()"}[db.Name()]).
+			Scan(&space).Error, "the schema")
+		named := func() *gorm.DB {
+			return target.OpenDSN(t, dsn, &gorm.Config{NamingStrategy: schema.NamingStrategy{TablePrefix: space + "."}})
+		}
+		p := startRouter(t, named())
+		orders := p.create(100)
+		must(t, db.Exec("ALTER TABLE split_items_01 ADD CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES split_orders_01 (id)").
+			Error, "a foreign key")
+		keys := func() string {
+			var all []string
+			must(t, db.Raw(map[string]string{
+				"mysql": "SELECT CONCAT(TABLE_NAME, ' -> ', REFERENCED_TABLE_NAME) FROM information_schema.KEY_COLUMN_USAGE " +
+					"WHERE TABLE_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY 1",
+				"postgres": "SELECT conrelid::regclass || ' -> ' || confrelid::regclass FROM pg_constraint WHERE contype = 'f' " +
+					"AND connamespace = current_schema()::regnamespace ORDER BY 1",
+			}[db.Name()]).Scan(&all).Error, "the foreign keys")
+			return strings.Join(all, ", ")
+		}
+		finds := func(p *program) {
+			t.Helper()
+			var found []splitOrder
+			must(t, p.router.Latest(t.Context(), &found, 1000), "Latest")
+			same(t, "rows", len(found), len(orders))
+		}
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+		finds(p)
+		must(t, resharding.Clean(t.Context(), p.router), "Clean")
+		same(t, "foreign keys", keys(), "split_items_01_g1 -> split_orders_01_g1, split_items_05_g1 -> split_orders_05_g1")
+		finds(openRouter(t, named()))
+		_, err = resharding.Join(t.Context(), p.router, shardOne, 0)
+		must(t, err, "Join")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean")
+		same(t, "foreign keys", keys(), "split_items_01_g2 -> split_orders_01_g2")
+		finds(openRouter(t, named()))
 	})
 }
