@@ -19,8 +19,8 @@ import (
 
 // NewKey is a row of the map from old keys to new ones.
 type NewKey struct {
-	Old int64              `gorm:"primaryKey;autoIncrement:false"`
-	New snowflakeplugin.ID `gorm:"not null"`
+	Old int64              `gorm:"column:old;primaryKey;autoIncrement:false"`
+	New snowflakeplugin.ID `gorm:"column:new;not null"`
 }
 
 // importChunk is how many rows are imported at a time.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // The names of the dialects, which are those that GORM uses.
@@ -59,8 +60,19 @@ func Split(table string) (schema, name string) {
 	return table[:max(dot, 0)], table[dot+1:]
 }
 
-// MaxName is the longest name that every database takes. PostgreSQL has 63 bytes, MySQL has 64.
+// MaxName is the longest name that every database takes.
 const MaxName = 63
+
+// Fits reports whether a name is short enough for the database to keep it whole.
+func (k Kind) Fits(name string) bool {
+	switch k {
+	case PostgreSQL:
+		return len(name) <= MaxName
+	case MySQL:
+		return utf8.RuneCountInString(name) <= MaxName+1
+	}
+	return true
+}
 
 // Abridged returns a name that stands for the whole one. If it differs from that, or is too long, it ends
 // with a digest of the whole.

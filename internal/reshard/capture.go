@@ -15,9 +15,6 @@ import (
 // trigger is one of those that list the keys of the rows that are written.
 type trigger struct{ name, create string }
 
-// triggerName is how the names of the triggers of a table begin.
-func (t *table) triggerName() string { return fmt.Sprintf("%s_%d", t.side.begin, t.n) }
-
 // rowTriggers returns the triggers of a database that has one for each kind of statement. If a row gets
 // another key, two rows have changed. The format says so with the beginning of an INSERT into the list, the
 // condition, and the values.
@@ -89,7 +86,7 @@ func missingTriggers(ctx context.Context, q gorm.ConnPool, t *table) ([]trigger,
 
 // alter changes a table that is in use. Whoever wants to write then waits behind it, so it waits for
 // transactions as briefly at a time as a cutover does.
-func (t *table) alter(ctx context.Context, statements ...string) error {
+func alter(ctx context.Context, t *table, statements ...string) error {
 	return whenFree(ctx, []*side{t.side}, func() error { return t.side.d.alter(ctx, statements) })
 }
 
@@ -97,7 +94,7 @@ func (t *table) alter(ctx context.Context, statements ...string) error {
 func (s *side) release(ctx context.Context) error {
 	for _, t := range s.tables {
 		for _, drop := range s.d.dropTriggers(t) {
-			if err := t.alter(ctx, drop); err != nil {
+			if err := alter(ctx, t, drop); err != nil {
 				return err
 			}
 		}

@@ -123,6 +123,9 @@ type table struct {
 
 func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
 
+// triggerName is how the names of the triggers of a table begin.
+func (t *table) triggerName() string { return fmt.Sprintf("%s_%d", t.side.begin, t.n) }
+
 // tablesOf returns the tables of some entries.
 func tablesOf(sides []*side) (all []*table) {
 	for _, s := range sides {

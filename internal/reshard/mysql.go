@@ -154,7 +154,7 @@ func (mysql) triggers(t *table) []trigger {
 }
 
 func (mysql) makeTrigger(ctx context.Context, t *table, made trigger) error {
-	return t.alter(ctx, made.create)
+	return alter(ctx, t, made.create)
 }
 
 func (mysql) dropTriggers(t *table) []string { return dropRowTriggers(t) }

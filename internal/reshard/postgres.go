@@ -110,7 +110,7 @@ func (p postgres) makeTrigger(ctx context.Context, t *table, made trigger) error
 	if err != nil {
 		return err
 	}
-	return t.alter(ctx,
+	return alter(ctx, t,
 		"LOCK TABLE "+t.quoted()+" IN SHARE ROW EXCLUSIVE MODE",
 		fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "+
 			"SET search_path = pg_catalog, pg_temp AS $snowflake$ BEGIN\n"+

@@ -58,7 +58,7 @@ func (sqlite) checkRight(context.Context, *side) error { return nil }
 func (sqlite) triggers(t *table) []trigger { return rowTriggers(t, "%sSELECT %[3]s WHERE %[2]s") }
 
 func (sqlite) makeTrigger(ctx context.Context, t *table, made trigger) error {
-	return t.alter(ctx, made.create)
+	return alter(ctx, t, made.create)
 }
 
 func (sqlite) dropTriggers(t *table) []string { return dropRowTriggers(t) }

@@ -128,15 +128,28 @@ var checkName = regexp.MustCompile(`^\s*([\w-]+)\s*,`)
 // nameShard adds the number of the shard to the names of indexes and checks that the tags of a model
 // give. It changes the tags of this schema, because GORM reads the names of indexes from them each time.
 func nameShard(s *schema.Schema, e shardmap.Entry) {
-	number := e.TableOn("")
 	for _, field := range s.Fields {
-		tag := "gorm:" + strconv.Quote(indexName.ReplaceAllString(field.Tag.Get("gorm"), "${1}${2}"+number))
+		given := indexName.ReplaceAllStringFunc(field.Tag.Get("gorm"), func(found string) string {
+			part := indexName.FindStringSubmatch(found)
+			return part[1] + onShard(part[2], e)
+		})
+		tag := "gorm:" + strconv.Quote(given)
 		if own, tagged := field.Tag.Lookup(fill.TagName); tagged {
 			tag += " " + fill.TagName + ":" + strconv.Quote(own)
 		}
 		field.Tag = reflect.StructTag(tag)
-		field.TagSettings["CHECK"] = checkName.ReplaceAllString(field.TagSettings["CHECK"], "${1}"+number+",")
+		if found := checkName.FindStringSubmatch(field.TagSettings["CHECK"]); found != nil {
+			rest := field.TagSettings["CHECK"][len(found[0]):]
+			field.TagSettings["CHECK"] = onShard(found[1], e) + "," + rest
+		}
 	}
+}
+
+// onShard returns the name of an index or of a check on a shard. PostgreSQL would cut off one that is too
+// long, and take the index of another shard for it.
+func onShard(name string, e shardmap.Entry) string {
+	name = e.TableOn(name)
+	return dialect.Abridged(name, name, dialect.MaxName)
 }
 
 // listed joins what errors have to name, up to ten of them.

@@ -19,12 +19,12 @@ const JobsTable = "snowflake_reshardings"
 
 // Job is a row of JobsTable: some entries that are replaced by others.
 type Job struct {
-	Name string `gorm:"primaryKey;size:20"`
+	Name string `gorm:"column:name;primaryKey;size:20"`
 	// Base is the table of the first model, which tells the routers of a database apart.
-	Base string `gorm:"size:191;not null"`
+	Base string `gorm:"column:base;size:191;not null"`
 	// Old and New are the entries, such as 0:3/16.0 for the class 3 of 16 in generation 0 and database 0.
-	Old string `gorm:"type:text;not null"`
-	New string `gorm:"type:text;not null"`
+	Old string `gorm:"column:old;type:text;not null"`
+	New string `gorm:"column:new;type:text;not null"`
 
 	From []Entry `gorm:"-"`
 	To   []Entry `gorm:"-"`
@@ -43,7 +43,7 @@ type Change struct {
 
 // newChange names the resharding that replaces entries by others. No other one of the same router has the
 // name.
-func newChange(t *Topology, old, fresh []Entry) Change {
+func newChange(t *Topology, old, fresh []Entry) (Change, error) {
 	c := Change{Registry{t}, Job{
 		Base: t.shardedTables()[0], From: old, To: fresh, Old: placedEntries(old), New: placedEntries(fresh),
 	}}
@@ -51,7 +51,10 @@ func newChange(t *Topology, old, fresh []Entry) Change {
 	_, _ = sum.Write([]byte(c.Base + " " + c.New))
 	first := fresh[0]
 	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", first.Generation, first.Modulus, first.Residue, sum.Sum32()&0xffff)
-	return c
+	if err := t.checkNames(fresh); err != nil {
+		return Change{}, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	return c, nil
 }
 
 // Split is the resharding that replaces the entry of a class by those of its parts. The part i lies in the
@@ -96,7 +99,7 @@ func (t *Topology) divide(e Entry, databases []int) (Change, error) {
 		class := Class{e.Residue + i*e.Modulus, e.Modulus * len(databases)}
 		parts = append(parts, Entry{class, e.Generation + 1, database, false})
 	}
-	return newChange(t, []Entry{e.open()}, parts), nil
+	return newChange(t, []Entry{e.open()}, parts)
 }
 
 // Join is the resharding that replaces the entries which have the IDs of a class together by one.
@@ -120,7 +123,7 @@ func (t *Topology) Join(c Class, database int) (Change, error) {
 		return Change{}, fmt.Errorf("%w: the class %s is not one that shards of one modulus have together",
 			errs.ErrSharding, c)
 	}
-	return newChange(t, parts, []Entry{into}), nil
+	return newChange(t, parts, []Entry{into})
 }
 
 func placedEntries(entries []Entry) string {

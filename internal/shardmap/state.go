@@ -16,18 +16,18 @@ import (
 // database. Every database of a router has one. AutoMigrate and a resharding write to it.
 const ShardsTable = "snowflake_shards"
 
-// Record is a row of shardsTable.
+// Record is a row of shardsTable. Its columns have their names whatever the naming strategy of the database is.
 type Record struct {
-	Name   string `gorm:"primaryKey;size:191"` // the model's table, without a shard number
-	Shards int    `gorm:"not null"`
+	Name   string `gorm:"column:name;primaryKey;size:191"` // the model's table, without a shard number
+	Shards int    `gorm:"column:shards;not null"`
 	// Held lists the entries in this database, such as 0-2,3/16.1.
-	Held string `gorm:"type:text;not null"`
+	Held string `gorm:"column:held;type:text;not null"`
 	// Complete is set once every database of the router has such a row. From then on a database without
 	// one cannot belong to the router.
-	Complete bool `gorm:"not null"`
+	Complete bool `gorm:"column:complete;not null"`
 	// StaleShards and NextShards are set while a resharding of an earlier version is under way.
-	StaleShards int `gorm:"not null"`
-	NextShards  int `gorm:"not null;default:0"`
+	StaleShards int `gorm:"column:stale_shards;not null"`
+	NextShards  int `gorm:"column:next_shards;not null;default:0"`
 }
 
 // Registry is what the databases of a topology have recorded about its shards.

@@ -79,7 +79,7 @@ func NewTopology(cfg Config, models []any) (*Topology, error) {
 		return nil, err
 	}
 	t.noteCheckedColumns()
-	return t, nil
+	return t, t.checkNames(t.entries)
 }
 
 // configure checks everything but the models.
@@ -241,6 +241,27 @@ func (t *Topology) setEntries(entries []Entry) error {
 		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
 			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
 				"spreads its IDs: pass WithShards(%[2]d) to snowflakeplugin.New", e.Class, e.Modulus, spread)
+		}
+	}
+	return nil
+}
+
+// checkNames refuses names of tables that are too long. PostgreSQL would cut them off without a word, so that
+// several shards would have one table.
+func (t *Topology) checkNames(entries []Entry) error {
+	for _, e := range entries {
+		db := t.Databases[e.Database]
+		for _, m := range t.Sharded {
+			bases := []string{m.Base.Table}
+			for _, join := range m.Joins {
+				bases = append(bases, join.Base)
+			}
+			for _, base := range bases {
+				if _, name := dialect.Split(e.TableOn(base)); !dialect.Kind(db.Name()).Fits(name) {
+					return fmt.Errorf("the table %s of shard %s has too long a name for %s: let TableName of the model, "+
+						"or the tag many2many, give it a shorter one", name, e.Class, db.Name())
+				}
+			}
 		}
 	}
 	return nil
