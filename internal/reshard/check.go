@@ -153,49 +153,51 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	if err != nil {
 		return nil, err
 	}
-	there, err := foreignKeys(ctx, fresh.side.d.pool, fresh, fresh.side)
+	there, err := fresh.side.d.foreignKeys(ctx, fresh.side.d.pool, fresh)
 	if err != nil {
 		return nil, err
 	}
 	if d.lateKeys {
 		for _, key := range there {
-			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" DROP CONSTRAINT "+d.Quote(key[0]))
+			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" DROP CONSTRAINT "+d.Quote(key.name))
 		}
 		return statements, nil
 	}
-	keys, err := foreignKeys(ctx, d.pool, old, fresh.side)
+	var own []string
+	for _, key := range there {
+		own = append(own, fresh.side.definition(key, fresh.side))
+	}
+	keys, err := d.foreignKeys(ctx, d.pool, old)
 	for _, key := range keys {
-		if slices.ContainsFunc(there, func(own []string) bool { return own[1] == key[1] }) {
-			continue
+		if definition := old.side.definition(key, fresh.side); !slices.Contains(own, definition) {
+			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
+				d.Quote(shorten(bare(fresh.Name), fmt.Sprintf("_fk%d", len(own))))+" "+definition)
+			own = append(own, definition)
 		}
-		statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
-			d.Quote(shorten(bare(fresh.Name), fmt.Sprintf("_fk%d", len(there))))+" "+key[1])
-		there = append(there, key)
 	}
 	return statements, err
 }
 
-// foreignKeys returns the names and the definitions of the foreign keys of a table, as those of an
-// entry.
-func foreignKeys(ctx context.Context, q gorm.ConnPool, t *table, as *side) ([][]string, error) {
-	d := t.side.d
-	rows, err := d.about(ctx, q, t.now, d.foreignKeys)
-	for _, row := range rows {
-		schema, name, near := row[2], row[3], row[4] == "1"
-		target := d.QuoteParts([]string{schema, name})
-		if near {
-			target = d.Quote(name)
-		}
-		for _, sibling := range t.side.tables {
-			space, own := dialect.Split(sibling.now)
-			if strings.EqualFold(own, name) && (space == schema || space == "" && near) {
-				target = as.tables[sibling.n].quoted()
-			}
-		}
-		before, after, _ := strings.Cut(row[1], ") REFERENCES ")
-		row[1] = before + ") REFERENCES " + target + after[strings.IndexByte(after, '('):]
+// foreignKey is a foreign key of a table.
+type foreignKey struct {
+	name, schema, table string // those of the table that it refers to
+	near                bool   // that table is found without its schema
+	columns, target     string // what stands before the name of that table and behind it
+}
+
+// definition writes a foreign key of a table of this entry as that of a table of another one.
+func (s *side) definition(key foreignKey, other *side) string {
+	table := s.d.QuoteParts([]string{key.schema, key.table})
+	if key.near {
+		table = s.d.Quote(key.table)
 	}
-	return rows, err
+	for _, t := range s.tables {
+		schema, name := dialect.Split(t.now)
+		if strings.EqualFold(name, key.table) && (schema == key.schema || schema == "" && key.near) {
+			table = other.tables[t.n].quoted()
+		}
+	}
+	return key.columns + " REFERENCES " + table + key.target
 }
 
 // addForeignKeys gives the new tables the foreign keys of the old ones, if they come late. Clean validates
@@ -206,15 +208,15 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 	}
 	for _, t := range tablesOf(m.fresh) {
 		old, d := m.old[0].tables[t.n], t.side.d
-		keys, err := foreignKeys(ctx, h.reader(old.side.d), old, t.side)
+		keys, err := old.side.d.foreignKeys(ctx, h.reader(old.side.d), old)
 		if err != nil {
 			return err
 		}
 		var statements []string
 		for _, key := range keys {
-			alter, name := "ALTER TABLE "+t.quoted(), d.Quote(key[0])
+			alter, name := "ALTER TABLE "+t.quoted(), d.Quote(key.name)
 			statements = append(statements, alter+" DROP CONSTRAINT IF EXISTS "+name,
-				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(key[1], " NOT VALID")+" NOT VALID")
+				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(old.side.definition(key, t.side), " NOT VALID")+" NOT VALID")
 		}
 		err = h.write(ctx, d, func(q gorm.ConnPool) error { return run(ctx, q, statements...) })
 		if err != nil {

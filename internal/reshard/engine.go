@@ -46,6 +46,8 @@ type engine interface {
 	// facts describes the columns, the indexes and the constraints of a table, without the rule of its shard
 	// and without foreign keys, which the new tables get later.
 	facts(ctx context.Context, t *table) ([]string, error)
+	// foreignKeys returns the foreign keys of a table, sorted by their names.
+	foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) ([]foreignKey, error)
 	// counters returns the columns of a table that the database counts, and how far it has come.
 	counters(ctx context.Context, q gorm.ConnPool, t *table) ([][]string, error)
 	// count lets a column be counted from a number on.
@@ -71,9 +73,6 @@ type traits struct {
 	triggerList string // the names of its triggers, but for those that are switched off
 	columns     string // the columns that the database does not compute, and their types
 	extras      string // what gives another table the owner, the rights and the options of this one
-	// foreignKeys asks for the name and the definition of each foreign key, for the schema and the name of the
-	// table that it refers to, and for a 1 if that table is found without its schema.
-	foreignKeys string
 	validKeys   string // the names of those that are valid, if lateKeys
 	// obstacles are what a table may not have, or nobody may have on it. Each is what to do about it, and a
 	// query for what it is, for the name of a trigger, and for the table beside this one with a foreign key.

@@ -22,18 +22,19 @@ import (
 type mysql struct{ *database }
 
 func mysqlTraits() traits {
-	const names = "GROUP_CONCAT(CONCAT('`', REPLACE(k.%s, '`', '``'), '`') ORDER BY k.ORDINAL_POSITION)"
 	return traits{
 		// The rows of two tables do not come in the order in which a foreign key would want them, so none is
 		// checked.
 		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
-			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, foreign_key_checks = 0, " +
+			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, " +
+			"@snowflake_safe = @@sql_safe_updates, foreign_key_checks = 0, sql_safe_updates = 0, " +
 			"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
 			"innodb_table_locks = 1, autocommit = 1",
 		reset: "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
 			"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
-			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit",
+			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit, " +
+			"sql_safe_updates = @snowflake_safe",
 		// Otherwise INSERT ... SELECT would lock the rows that it reads, and so stop the writes of programs.
 		isolation: sql.LevelReadCommitted,
 		counted:   "bigint AUTO_INCREMENT PRIMARY KEY",
@@ -49,12 +50,6 @@ func mysqlTraits() traits {
 		extras: "SELECT CONCAT('GRANT ', PRIVILEGE_TYPE, ' ON %s TO ', GRANTEE, " +
 			"CASE IS_GRANTABLE WHEN 'YES' THEN ' WITH GRANT OPTION' ELSE '' END) " +
 			"FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
-		foreignKeys: "SELECT k.CONSTRAINT_NAME, CONCAT('FOREIGN KEY (', " + fmt.Sprintf(names, "COLUMN_NAME") +
-			", ') REFERENCES (', " + fmt.Sprintf(names, "REFERENCED_COLUMN_NAME") + ", ')'), " +
-			"k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_TABLE_SCHEMA = DATABASE() " +
-			"FROM information_schema.KEY_COLUMN_USAGE k WHERE k.TABLE_NAME = ? AND k.TABLE_SCHEMA" +
-			dialect.InSchema + " AND k.REFERENCED_TABLE_NAME IS NOT NULL " +
-			"GROUP BY k.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME ORDER BY 1",
 		obstacles: [][2]string{
 			{dropFirst, "SELECT CONCAT('the trigger ', TRIGGER_NAME), TRIGGER_NAME FROM " +
 				"information_schema.TRIGGERS WHERE EVENT_OBJECT_TABLE = ? AND EVENT_OBJECT_SCHEMA" +
@@ -324,6 +319,25 @@ func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) 
 		facts = append(facts, line)
 	}
 	return facts, nil
+}
+
+// foreignKeys asks for one column a row. GROUP_CONCAT would end at group_concat_max_len.
+func (m mysql) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {
+	rows, err := m.about(ctx, q, t.now, "SELECT CONSTRAINT_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, "+
+		"REFERENCED_TABLE_SCHEMA = DATABASE(), COLUMN_NAME, REFERENCED_COLUMN_NAME "+
+		"FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+dialect.InSchema+
+		" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY CONSTRAINT_NAME, ORDINAL_POSITION")
+	var own, others []string
+	for i, row := range rows {
+		own, others = append(own, row[4]), append(others, row[5])
+		if i+1 < len(rows) && rows[i+1][0] == row[0] {
+			continue
+		}
+		keys = append(keys, foreignKey{row[0], row[1], row[2], row[3] == "1",
+			"FOREIGN KEY (" + m.QuoteAll(own) + ")", "(" + m.QuoteAll(others) + ")"})
+		own, others = nil, nil
+	}
+	return keys, err
 }
 
 // counters returns a column without a name: a table has one at most.

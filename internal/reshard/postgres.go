@@ -37,10 +37,6 @@ func postgresTraits() traits {
 			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
 			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
 			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
-		foreignKeys: "SELECT o.conname, pg_get_constraintdef(o.oid), " +
-			"n.nspname, f.relname, pg_table_is_visible(f.oid)::int " +
-			"FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid JOIN pg_namespace n " +
-			"ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) ORDER BY o.conname",
 		validKeys: "SELECT conname FROM pg_constraint WHERE contype = 'f' AND convalidated AND conrelid = " +
 			"to_regclass($1)",
 		obstacles: [][2]string{
@@ -224,6 +220,19 @@ func (p postgres) facts(ctx context.Context, t *table) (facts []string, err erro
 		}
 	}
 	return facts, nil
+}
+
+func (p postgres) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {
+	rows, err := p.about(ctx, q, t.now, "SELECT o.conname, pg_get_constraintdef(o.oid), n.nspname, f.relname, "+
+		"pg_table_is_visible(f.oid)::int FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid "+
+		"JOIN pg_namespace n ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) "+
+		"ORDER BY o.conname")
+	for _, row := range rows {
+		columns, target, _ := strings.Cut(row[1], ") REFERENCES ")
+		keys = append(keys, foreignKey{row[0], row[2], row[3], row[4] == "1", columns + ")",
+			target[strings.IndexByte(target, '('):]})
+	}
+	return keys, err
 }
 
 func (postgres) counters(ctx context.Context, q gorm.ConnPool, t *table) ([][]string, error) {

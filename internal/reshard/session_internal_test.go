@@ -25,6 +25,7 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 			options := []dbtest.Option{dbtest.MaxOpenConns(6)}
 			if target.Dialect == "mysql" {
 				options = append(options, dbtest.DSNParam("character_set_results", "utf8mb3"), dbtest.DSNParam("sql_select_limit", "3"),
+					dbtest.DSNParam("sql_safe_updates", "1"), dbtest.DSNParam("group_concat_max_len", "4"),
 					dbtest.DSNParam("time_zone", fmt.Sprintf("'+0%d:00'", 2+3*i)))
 			} else {
 				var name string
@@ -44,6 +45,8 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 			"mysql":    "ADD happened timestamp NULL",
 		}[target.Dialect]
 		must(t, plain[0].Exec("ALTER TABLE items_10 "+columns).Error, "columns")
+		must(t, plain[0].Exec("ALTER TABLE items_10 ADD CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders_10 (id)").Error,
+			"a foreign key")
 		values := map[string]string{"postgres": "day = '2024-06-05', lasted = '-1 days +02:03', rate = 0.1::float8 + 0.2, " +
 			"happened = '2024-10-27 02:30:00+02', raw = '\\x00ff5c'",
 			"mysql": "happened = '2024-10-27 02:30:00'"}[target.Dialect]

@@ -168,6 +168,11 @@ func factsOfSQLite(text string) (facts []string) {
 	}
 }
 
+// foreignKeys returns nothing: a table with foreign keys is an obstacle.
+func (sqlite) foreignKeys(context.Context, gorm.ConnPool, *table) ([]foreignKey, error) {
+	return nil, nil
+}
+
 // counters returns nothing: SQLite counts keys only.
 func (sqlite) counters(context.Context, gorm.ConnPool, *table) ([][]string, error) { return nil, nil }
 

@@ -68,11 +68,11 @@ func (m testMap) set(ctx context.Context, tx *gorm.DB, set string) error {
 }
 
 func (m testMap) Close(ctx context.Context) error {
-	return m.set(ctx, nil, "closed = 1 WHERE replaced = 0")
+	return m.set(ctx, nil, "closed = 1 WHERE id = 1 AND replaced = 0")
 }
-func (m testMap) Open(ctx context.Context) error { return m.set(ctx, nil, "closed = 0") }
+func (m testMap) Open(ctx context.Context) error { return m.set(ctx, nil, "closed = 0 WHERE id = 1") }
 func (m testMap) Replace(ctx context.Context, tx *gorm.DB) error {
-	return m.set(ctx, tx, "replaced = 1")
+	return m.set(ctx, tx, "replaced = 1 WHERE id = 1")
 }
 
 // newWorld makes the tables. If they are there, as for a process that another one has started, it leaves them.
@@ -100,8 +100,8 @@ func newWorld(t testing.TB, k kind, dbs []*gorm.DB) *world {
 	if dbs[0].Migrator().HasTable("test_map") {
 		return w
 	}
-	must(t, dbs[0].Exec("CREATE TABLE test_map (closed integer NOT NULL, replaced integer NOT NULL)").Error, "the map")
-	must(t, dbs[0].Exec("INSERT INTO test_map VALUES (0, 0)").Error, "the map")
+	must(t, dbs[0].Exec("CREATE TABLE test_map (id integer PRIMARY KEY, closed integer NOT NULL, replaced integer NOT NULL)").Error, "the map")
+	must(t, dbs[0].Exec("INSERT INTO test_map VALUES (1, 0, 0)").Error, "the map")
 	for _, e := range w.from {
 		must(t, e.make(t.Context()), "the old tables")
 	}
