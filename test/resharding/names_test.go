@@ -10,23 +10,31 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 )
+
+// strictest returns PostgreSQL, which tells capital letters apart and cuts long names off, and at night the other
+// databases too.
+func strictest() []dbtest.Target {
+	return nightly.Pick(dbtest.ServersOf("postgres"), dbtest.Targets())
+}
 
 // Names of tables and columns may be any that the database takes.
 func TestTablesAreSplitAndJoinedWhateverTheirNamesAre(t *testing.T) {
 	t.Parallel()
 	for name, naming := range map[string]func() schema.Namer{
-		"as in Go": func() schema.Namer { return schema.NamingStrategy{NoLowerCase: true} },
-		"signs": func() schema.Namer {
+		"capitals and signs": func() schema.Namer {
 			return schema.NamingStrategy{TablePrefix: "my-shop-", NoLowerCase: true,
 				NameReplacer: strings.NewReplacer("Amount", "Größe des 'Postens'", "OrderID", "a%d-b")}
 		},
-		"short": func() schema.Namer { return schema.NamingStrategy{IdentifierMaxLength: 24} },
-		"long":  func() schema.Namer { return schema.NamingStrategy{TablePrefix: strings.Repeat("long_", 7)} },
+		"long": func() schema.Namer {
+			return schema.NamingStrategy{TablePrefix: strings.Repeat("long_", 7), IdentifierMaxLength: 24}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, target dbtest.Target) {
+			dbtest.Run(t, strictest(), func(t *testing.T, target dbtest.Target) {
+				target = mayMakeTriggers(target.Shared(t))
 				dsn := target.DSN(t)
 				open := func() *gorm.DB { return target.OpenDSN(t, dsn, &gorm.Config{NamingStrategy: naming()}) }
 				mover := startRouter(t, open())
@@ -60,7 +68,8 @@ func (longNamed) TableName() string { return "a_table_with_a_name_that_is_nearly
 // PostgreSQL cuts long names off without a word. Two shards would have one index then.
 func TestIndexesAndChecksOfLongNamesAreOnAllShards(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, target dbtest.Target) {
+	dbtest.Run(t, strictest(), func(t *testing.T, target dbtest.Target) {
+		target = mayMakeTriggers(target.Shared(t))
 		dsn := target.DSN(t)
 		start := func() *snowflakeplugin.Router {
 			db := target.OpenDSN(t, dsn, nil)
@@ -107,8 +116,8 @@ func (tooLong) TableName() string { return strings.Repeat("long_", 12) + "name" 
 
 func TestATableWhoseNameTheDatabaseWouldCutOffIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
-		db := target.Open(t, nil)
+	dbtest.Run(t, strictest(), func(t *testing.T, target dbtest.Target) {
+		db := target.Shared(t).Open(t, nil)
 		leased(t, db)
 		_, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{db}}, &tooLong{})
 		if db.Name() == "sqlite" {
