@@ -24,17 +24,19 @@ type mysql struct{ *database }
 func mysqlTraits() traits {
 	return traits{
 		// The rows of two tables do not come in the order in which a foreign key would want them, so none is
-		// checked.
+		// checked. The mode takes every value that a table may hold from earlier, such as 0000-00-00, and does not
+		// number a 0. By another mode SHOW CREATE TABLE may leave out what is not standard SQL.
 		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
 			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, " +
-			"@snowflake_safe = @@sql_safe_updates, foreign_key_checks = 0, sql_safe_updates = 0, " +
+			"@snowflake_safe = @@sql_safe_updates, @snowflake_mode = @@sql_mode, foreign_key_checks = 0, " +
+			"sql_safe_updates = 0, sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', " +
 			"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
 			"innodb_table_locks = 1, autocommit = 1",
 		reset: "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
 			"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
 			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit, " +
-			"sql_safe_updates = @snowflake_safe",
+			"sql_safe_updates = @snowflake_safe, sql_mode = @snowflake_mode",
 		// Otherwise INSERT ... SELECT would lock the rows that it reads, and so stop the writes of programs.
 		isolation: sql.LevelReadCommitted,
 		counted:   "bigint AUTO_INCREMENT PRIMARY KEY",
@@ -284,9 +286,7 @@ func (m mysql) rename(quoted, name string) []string {
 }
 
 var (
-	// A session with ANSI_QUOTES shows names in double quotes.
-	keyName = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) " +
-		"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")")
+	keyName       = regexp.MustCompile("^((?:UNIQUE |FULLTEXT |SPATIAL )?KEY) `(?:[^`]|``)*`")
 	anyKey        = regexp.MustCompile(`^(PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY `)
 	autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 )
@@ -294,7 +294,11 @@ var (
 // facts reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the last
 // one the options of the table.
 func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) {
-	rows, err := texts(ctx, m.pool, "SHOW CREATE TABLE "+t.quoted())
+	var rows [][]string
+	err = m.onConnection(ctx, func(c *sql.Conn) error {
+		rows, err = texts(ctx, c, "SHOW CREATE TABLE "+t.quoted())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -100,3 +100,47 @@ func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
 		}
 	})
 }
+
+// MySQL and MariaDB take values that the mode of a session would refuse or change, if an earlier mode let them in.
+func TestRowsThatTheModeOfASessionWouldNotTakeAreCopiedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]kind{"in one database": split, "between two": moved} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+				_, dbs := open(t, target.Privileged(), k)
+				w := newWorld(t, k, dbs)
+				w.fill(20)
+				shape := func(db *gorm.DB, table string) {
+					must(t, db.Exec("ALTER TABLE "+table+" ADD COLUMN counted integer NOT NULL AUTO_INCREMENT, ADD KEY (counted), "+
+						"ADD COLUMN day date, ADD COLUMN spoken text").Error, "columns")
+				}
+				shape(dbs[0], "items_10")
+				must(t, dbs[0].Connection(func(tx *gorm.DB) error {
+					must(t, tx.Exec("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'").Error, "the mode")
+					defer tx.Exec("SET SESSION sql_mode = DEFAULT")
+					must(t, tx.Exec("UPDATE items_10 SET counted = 0 WHERE id = 1").Error, "no number")
+					must(t, tx.Exec("UPDATE items_10 SET day = '0000-00-00', spoken = 'a\\\\b' WHERE id IN (1, 3)").Error, "no day")
+					return tx.Exec("UPDATE items_10 SET day = '2024-02-31' WHERE id IN (5, 7)").Error
+				}), "values")
+				w.job.reached = func(s step) {
+					if s == stepMade {
+						for _, e := range w.to {
+							shape(e.db, e.tables[1].Name)
+						}
+					}
+				}
+				_, err := w.job.Run(t.Context())
+				must(t, err, "Run")
+				for _, e := range w.to {
+					var odd int
+					must(t, e.db.Raw("SELECT count(*) FROM "+e.tables[1].Name+" WHERE CAST(day AS CHAR) IN ('0000-00-00', '2024-02-31')").
+						Scan(&odd).Error, "the days")
+					if want := 4 / len(w.to); odd != want {
+						t.Errorf("%s has %d odd days, want %d", e.tables[1].Name, odd, want)
+					}
+				}
+			})
+		})
+	}
+}
