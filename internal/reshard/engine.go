@@ -54,7 +54,7 @@ type engine interface {
 	count(ctx context.Context, q gorm.ConnPool, quoted, column string, number int64) error
 }
 
-// traits are what differs in a word, or in a query that asks the catalog about one table.
+// traits are what differs in words. The queries ask the catalog about one table, as by [dialect.Kind.About].
 type traits struct {
 	set, reset string             // statements for a session, and to undo them
 	isolation  sql.IsolationLevel // of transactions
@@ -70,10 +70,10 @@ type traits struct {
 	// have them from the beginning, and a session does not check them.
 	lateKeys bool
 
-	triggerList string // the names of its triggers, but for those that are switched off
-	columns     string // the columns that the database does not compute, and their types
-	extras      string // what gives another table the owner, the rights and the options of this one
-	validKeys   string // the names of those that are valid, if lateKeys
+	triggerList string // asks for the names of the triggers, but for those that are switched off
+	columns     string // asks for the columns that the database does not compute, and their types
+	extras      string // makes the statements that give another table the owner, rights and options of this one
+	validKeys   string // asks for the names of the foreign keys that are valid, if lateKeys
 	// obstacles are what a table may not have, or nobody may have on it. Each is what to do about it, and a
 	// query for what it is, for the name of a trigger, and for the table beside this one with a foreign key.
 	obstacles [][2]string
