@@ -16,6 +16,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
@@ -573,8 +574,9 @@ func oldLeases(
 	}
 	if noted == nil {
 		// A database of an earlier version has leases without a note.
-		if !db.WithContext(ctx).Migrator().HasTable(o.authority.sourceTable) {
-			return nil, nil
+		there, err := dialect.Kind(db.Name()).HasTable(ctx, db.ConnPool, o.authority.sourceTable)
+		if err != nil || !there {
+			return nil, err
 		}
 		return leasesIn(ctx, e, db, o.authority.sourceTable)
 	}

@@ -333,21 +333,6 @@ func (k Kind) About(table, query string) (string, []any) {
 	return query, []any{name}
 }
 
-// There returns a query, with its arguments, that has a row if a table is there.
-func (k Kind) There(table string) (query string, args []any) {
-	switch k {
-	case PostgreSQL:
-		query = "SELECT relname FROM pg_class WHERE oid = to_regclass($1)"
-	case MySQL:
-		// The limit stands against sql_select_limit.
-		query = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-			InSchema + " LIMIT 1"
-	case SQLite:
-		query = "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
-	}
-	return k.About(table, query)
-}
-
 // Bytes returns a query, with its arguments, for the bytes of a table and its indexes, as the catalog
 // estimates them. SQLite keeps no sizes of tables, so there they are those of the file.
 func (k Kind) Bytes(table string) (query string, args []any) {

@@ -18,12 +18,15 @@ func EachRow(rows *sql.Rows, err error, read func(*sql.Rows) error) error {
 	return errors.Join(cmp.Or(err, rows.Err()), rows.Close())
 }
 
+// Querier is a pool, a connection or a transaction.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // Query reads all rows of a statement, each as a slice with the values of the driver or of another type, and
 // the names of their columns if there is a row.
 func Query[R ~[]V, V any](
-	ctx context.Context, q interface {
-		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	}, statement string, args ...any,
+	ctx context.Context, q Querier, statement string, args ...any,
 ) (names []string, all []R, err error) {
 	rows, err := q.QueryContext(ctx, statement, args...)
 	err = EachRow(rows, err, func(rows *sql.Rows) (err error) {
@@ -41,4 +44,23 @@ func Query[R ~[]V, V any](
 		return nil, nil, err
 	}
 	return names, all, nil
+}
+
+// HasTable reports whether a table is there, whose name may have a schema. GORM's own look answers no on MySQL
+// if it has one, and everywhere if it cannot ask.
+func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, error) {
+	var query string
+	switch k {
+	case PostgreSQL:
+		query = "SELECT relname FROM pg_class WHERE oid = to_regclass($1)"
+	case MySQL:
+		// The limit stands against sql_select_limit.
+		query = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+			InSchema + " LIMIT 1"
+	case SQLite:
+		query = "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
+	}
+	query, args := k.About(table, query)
+	_, rows, err := Query[[]string](ctx, q, query, args...)
+	return len(rows) > 0, err
 }

@@ -79,14 +79,14 @@ func bytesOf(ctx context.Context, m *machine) (bytes int64, err error) {
 // obstacles lists what is in the way of a job at one old table.
 func obstacles(ctx context.Context, t *table) (found []string, err error) {
 	d := t.side.d
-	there, err := d.isThere(ctx, d.pool, t.now)
+	there, err := d.HasTable(ctx, d.pool, t.now)
 	if err != nil || !there {
 		if err == nil {
 			found = []string{"the table " + t.now + " is not there"}
 		}
 		return found, err
 	}
-	taken, err := d.isThere(ctx, d.pool, t.away)
+	taken, err := d.HasTable(ctx, d.pool, t.away)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +165,11 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	}
 	var own []string
 	for _, key := range there {
-		own = append(own, fresh.side.definition(key, fresh.side))
+		own = append(own, key.definition(fresh.side, fresh.side))
 	}
 	keys, err := d.foreignKeys(ctx, d.pool, old)
 	for _, key := range keys {
-		if definition := old.side.definition(key, fresh.side); !slices.Contains(own, definition) {
+		if definition := key.definition(old.side, fresh.side); !slices.Contains(own, definition) {
 			statements = append(statements, "ALTER TABLE "+fresh.quoted()+" ADD CONSTRAINT "+
 				d.Quote(shorten(bare(fresh.Name), fmt.Sprintf("_fk%d", len(own))))+" "+definition)
 			own = append(own, definition)
@@ -185,16 +185,16 @@ type foreignKey struct {
 	columns, target     string // what stands before the name of that table and behind it
 }
 
-// definition writes a foreign key of a table of this entry as that of a table of another one.
-func (s *side) definition(key foreignKey, other *side) string {
-	table := s.d.QuoteParts([]string{key.schema, key.table})
+// definition writes a foreign key of a table of one entry as that of a table of another one.
+func (key foreignKey) definition(from, to *side) string {
+	table := from.d.QuoteParts([]string{key.schema, key.table})
 	if key.near {
-		table = s.d.Quote(key.table)
+		table = from.d.Quote(key.table)
 	}
-	for _, t := range s.tables {
+	for _, t := range from.tables {
 		schema, name := dialect.Split(t.now)
 		if strings.EqualFold(name, key.table) && (schema == key.schema || schema == "" && key.near) {
-			table = other.tables[t.n].quoted()
+			table = to.tables[t.n].quoted()
 		}
 	}
 	return key.columns + " REFERENCES " + table + key.target
@@ -216,7 +216,7 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 		for _, key := range keys {
 			alter, name := "ALTER TABLE "+t.quoted(), d.Quote(key.name)
 			statements = append(statements, alter+" DROP CONSTRAINT IF EXISTS "+name,
-				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(old.side.definition(key, t.side), " NOT VALID")+" NOT VALID")
+				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(key.definition(old.side, t.side), " NOT VALID")+" NOT VALID")
 		}
 		err = h.write(ctx, d, func(q gorm.ConnPool) error { return run(ctx, q, statements...) })
 		if err != nil {

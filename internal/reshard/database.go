@@ -204,13 +204,6 @@ func (d *database) about(ctx context.Context, q gorm.ConnPool, table, query stri
 	return texts(ctx, q, query+d.ending, args...)
 }
 
-// isThere reports whether a table is there.
-func (d *database) isThere(ctx context.Context, q gorm.ConnPool, table string) (bool, error) {
-	query, args := d.There(table)
-	rows, err := texts(ctx, q, query, args...)
-	return len(rows) > 0, err
-}
-
 // A job copies the columns that the table has, which is not what the model may read and write. So rows are
 // read and written by SQL of its own, in a form that no driver rounds or converts.
 

@@ -178,7 +178,7 @@ func (m *machine) onConnections(
 // locate finds out what the old tables are called, and whether one of them was renamed already.
 func (m *machine) locate(ctx context.Context, h held) (begun bool, err error) {
 	for _, t := range tablesOf(m.old) {
-		gone, err := t.side.d.isThere(ctx, h.reader(t.side.d), t.away)
+		gone, err := t.side.d.HasTable(ctx, h.reader(t.side.d), t.away)
 		if err != nil {
 			return false, err
 		}
@@ -198,7 +198,7 @@ func (m *machine) forget(ctx context.Context) error {
 	}
 	for i := len(m.dbs) - 1; i >= 0; i-- { // The home is the first one.
 		d := m.dbs[i]
-		there, err := d.isThere(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
+		there, err := d.HasTable(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
 		if err != nil {
 			return err
 		}

@@ -293,7 +293,7 @@ func (j *Job) Clean(ctx context.Context) error {
 
 // checkLate refuses to drop a table that somebody has written to under its new name.
 func (m *machine) checkLate(ctx context.Context, s *side) error {
-	there, err := s.d.isThere(ctx, s.d.pool, s.keys)
+	there, err := s.d.HasTable(ctx, s.d.pool, s.keys)
 	if err != nil || !there {
 		return err
 	}

@@ -2,20 +2,16 @@ package shardmap
 
 import (
 	"context"
-	"database/sql"
 
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// HasTable reports whether a table is there. GORM answers no if it cannot ask, and on MySQL also if the name
-// has a schema.
+// HasTable reports whether a table is there.
 func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
 	if schema, _ := dialect.Split(table); schema != "" {
-		query, args := dialect.Kind(db.Name()).There(table)
-		_, rows, err := dialect.Query[[]sql.NullString](ctx, db.Statement.ConnPool, query, args...)
-		return len(rows) > 0, err
+		return dialect.Kind(db.Name()).HasTable(ctx, db.Statement.ConnPool, table)
 	}
 	if db.Migrator().HasTable(table) {
 		return true, nil
