@@ -66,7 +66,9 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.schema.inventory()
 	c.schema.fires()
-	c.schema.columns()
+	if err := c.schema.columns(ctx); err != nil {
+		return err
+	}
 	c.schema.circles()
 	c.schema.ambiguous()
 	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx)); err != nil {

@@ -163,7 +163,7 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 }
 
 // columns compares the columns of each source with those of the target.
-func (c *schemaCheck) columns() {
+func (c *schemaCheck) columns(ctx context.Context) error {
 	for _, j := range c.ws.order {
 		c.named(j)
 		for _, column := range stagedColumns(j, j.target.Keys()) {
@@ -172,7 +172,9 @@ func (c *schemaCheck) columns() {
 				Message: "the temporary tables of the merge have a column of their own with this name",
 				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
-		c.ownKeys(j)
+		if err := c.ownKeys(ctx, j); err != nil {
+			return err
+		}
 		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
 			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
 				"early could write rows twice or lose them",
@@ -189,6 +191,7 @@ func (c *schemaCheck) columns() {
 			c.columnsOf(j, src)
 		}
 	}
+	return nil
 }
 
 const remedyOfNoKey = "give the table a primary key on the servers and in the target, or the policy copy"
@@ -264,12 +267,16 @@ func (c *schemaCheck) named(j *tableJob) {
 
 // ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
 // rows have the same parent then depends on which rows have become one, and the other way round.
-func (c *schemaCheck) ownKeys(j *tableJob) {
+func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) error {
 	if !j.plan.Policy.collapses() {
-		return
+		return nil
 	}
 	key, p := j.plan.Key, Problem{Code: CodePlan, Table: j.name}
-	switch counted := c.countedIn(j); {
+	counted, err := c.countedIn(ctx, j)
+	if err != nil {
+		return err
+	}
+	switch {
 	case len(key) == 0:
 		p.Message = "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which"
 		p.Remedy = "name under key: of the table the columns by which rows are equal" + keysToName(j)
@@ -306,17 +313,26 @@ func (c *schemaCheck) ownKeys(j *tableJob) {
 			}
 		}
 	}
+	return nil
 }
 
-// countedIn returns a column of the key by which rows become one that a database counts, or "".
-func (c *schemaCheck) countedIn(j *tableJob) string {
+// countedIn returns a column of the key by which rows become one that a database counts, or "". A counted key
+// alone is none if most rows that are equal in it have the same name, too, as the towns of a map have.
+func (c *schemaCheck) countedIn(ctx context.Context, j *tableJob) (string, error) {
 	for _, name := range j.plan.Key {
 		counts := func(src *sourceTable) bool { return src.table.Column(name).Counts() }
-		if j.target.Column(name).Counts() || slices.ContainsFunc(j.present(), counts) {
-			return name
+		if !j.target.Column(name).Counts() && !slices.ContainsFunc(j.present(), counts) {
+			continue
 		}
+		if key := identityOf(j.target); len(j.plan.Key) == 1 && key != nil && key.Name == name {
+			alike, err := newDrafter(c.ws).alike(ctx, j.target, name)
+			if err != nil || len(alike) > 0 {
+				return "", err
+			}
+		}
+		return name, nil
 	}
-	return ""
+	return "", nil
 }
 
 // keysToName lists the unique keys that a plan may name, for a remedy.
@@ -650,8 +666,14 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	parent := c.ws.plan.Tables[key.Table]
 	switch {
 	case err != nil:
-		return "no reference, since none leads to a number within such a text: give the column a value by " +
-			"set:, or let the keys of " + key.Table + " stay as they are"
+		before := ""
+		if t := c.ws.target.Tables[table]; t != nil && slices.Contains(t.Primary, o.Column) {
+			before = "begin them with the name of their server on a copy of each, since equal ones would be one " +
+				"row, and "
+		}
+		return "nothing, since no reference leads to a number within such a text: " + before + "change them " +
+			"after the merge, for which merge_offsets has what was added to the keys of " + key.Table + ", and " +
+			"list the column as below; or let these keys stay as they are"
 	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
 		return "nothing, since a new name does not get into documents: change them after the merge, for which " +
 			"merge_renames has the old names and the new ones, and list the column as below"

@@ -249,3 +249,38 @@ func goesOn(t *testing.T, target dbtest.Target, next string) {
 		}
 	}
 }
+
+// The towns of a map have counted keys and are the same on all servers, and so are most houses. A key that has
+// become another one leads to no place of the map.
+func TestRowsWithOneCountedKeyAndOneNameBecomeOneByTheKey(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE homes (COUNTED, name VARCHAR(20) NOT NULL, street BIGINT NOT NULL, lord BIGINT NOT NULL)",
+			"CREATE TABLE beasts (COUNTED, name VARCHAR(20) NOT NULL, age BIGINT NOT NULL)"}
+		server := func(number int) (all []string) {
+			for n := range 30 {
+				all = append(all, fmt.Sprintf("INSERT INTO homes (name, street, lord) VALUES ('Villa %d', %d, %d)", n/2, n/4, 100*number+n),
+					fmt.Sprintf("INSERT INTO beasts (name, age) VALUES ('Beast %d', %d)", n*number, n))
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{"homes": {Policy: merge.KeepFirst, Key: []string{"id"}},
+			"beasts": {Policy: merge.KeepFirst, Key: []string{"id"}}}
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		refused(t, into, plan, merge.CodePlan, "beasts: id: rows would become one by a column that the databases count")
+		tables["beasts"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		undecided := *plan
+		undecided.Tables = map[string]*merge.TablePlan{"beasts": tables["beasts"]}
+		_, found := problems(t, opened(t, draftOf(t, &undecided)))
+		if got := fmt.Sprint(found[merge.CodeUndecided]); !strings.Contains(got, "keep_first, or newest with by:, with key: [id]") {
+			t.Errorf("the draft names no way to keep the homes in their places: %s", got)
+		}
+		giveUp(t, plan)
+		m := open(t, plan)
+		run(t, m)
+		verified(t, m)
+		if n := into.number(t, "SELECT COUNT(*) FROM homes WHERE id <= 30 AND lord = 99 + id"); n != 30 {
+			t.Errorf("%d of 30 homes have kept their keys and their lords of the first server", n)
+		}
+	})
+}

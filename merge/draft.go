@@ -290,8 +290,8 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
 		return isName(onlyText(t, k)) && len(k.Parts) == 1 && len(t.Primary) > 0
 	})
-	if common, err := d.common(ctx, t, p); err != nil || common {
-		return d.candidates(t, t.Keys()[0], true), err
+	if candidates, err := d.common(ctx, t, p); err != nil || len(candidates) > 0 {
+		return candidates, err
 	}
 	if other := d.calledAfter(t); p.Renumber != "" && other != "" {
 		key := identityOf(t).Name
@@ -375,13 +375,30 @@ func (d *drafter) calledAfter(t *sqldb.Table) string {
 	return stem
 }
 
-// common reports whether most rows of a table are the same on two servers, or have the same counted key and
-// the same name, as the towns of a map have. Then nobody but a person can decide.
-func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (bool, error) {
+// common reports whether most rows of a table mean the same on two servers. Then nobody but a person can
+// decide.
+func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]string, error) {
 	if p.Renumber == "" {
-		return false, nil
+		return nil, nil
 	}
 	key := identityOf(t).Name
+	equal, err := d.alike(ctx, t, key)
+	if err != nil || len(equal) == 0 {
+		return nil, err
+	}
+	p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+
+		strings.Join(equal, ", ")
+	others := slices.DeleteFunc(d.candidates(t, t.Keys()[0], true), func(c string) bool {
+		return strings.HasPrefix(c, string(KeepFirst))
+	})
+	return append([]string{"keep_first, or newest with by:, with key: [" + key + "], if rows with an equal " +
+		"key mean the same on all servers, such as the towns of a map: one of them stays, and no key changes"},
+		others...), nil
+}
+
+// alike returns the columns in which most rows of a table that have an equal counted key are equal on two
+// servers: a name, as the towns of a map have it, or all columns. There are none if rows are not alike.
+func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]string, error) {
 	var whole []string
 	var sets [][]string
 	for _, c := range t.Writable() {
@@ -411,7 +428,7 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 			rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", k.QuoteAll(append([]string{key},
 				names...)), " FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
 			if err != nil {
-				return false, err
+				return nil, err
 			}
 			different := map[string]bool{}
 			all = len(rows)
@@ -427,12 +444,10 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) (boo
 			}
 		}
 		if equal > few && 2*equal >= all {
-			p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+
-				strings.Join(names, ", ")
-			return true, nil
+			return names, nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // leads reports whether rows of a table may lead to others, and so be alike because those have the same keys.
@@ -978,6 +993,9 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 	with, least := d.beside(t, c.Name, name.table)
 	o.As, o.With = asNames, with
 	o.Evidence, err = d.repeats(ctx, place{t.Name, c.Name}, name, least)
+	if err == nil && o.Evidence == "" {
+		o.Evidence, err = d.repeatsInKind(ctx, t, c, name)
+	}
 	if err != nil || o.Evidence == "" {
 		return o, err
 	}
@@ -1030,35 +1048,87 @@ const (
 func (d *drafter) repeats(ctx context.Context, text, name place, least int) (string, error) {
 	all, known := d.samples[text]
 	if !known {
-		all = make([][]string, len(d.ws.servers))
-		for i, s := range d.ws.servers {
-			if own := s.db.Tables[text.table]; own == nil || own.Column(text.column) == nil {
-				continue
-			}
-			// A text that is too long for a name is still too long for one when it is cut.
-			read, where := d.reading(i, text.table, text.column)
-			rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
-				strconv.Itoa(longestName+1), ")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
-			if err != nil {
-				return "", err
-			}
-			for _, row := range rows {
-				all[i] = append(all[i], row[0])
-			}
+		sample, err := d.sampleOf(ctx, text, "")
+		if err != nil {
+			return "", err
+		}
+		if all = sample[""]; all == nil {
+			all = make([][]string, len(d.ws.servers))
 		}
 		d.samples[text] = all
 	}
-	return d.areNames(ctx, all, name, least)
+	return d.areNames(ctx, all, name, least, false)
+}
+
+// sampleOf returns some texts of a column of each server by the value of another column beside them, if there
+// is one. There are none if that one has more than a few values.
+func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[string][][]string, error) {
+	const fewKinds = 8
+	all := map[string][][]string{}
+	for i, s := range d.ws.servers {
+		own := s.db.Tables[text.table]
+		if own.Column(text.column) == nil || by != "" && own.Column(by) == nil {
+			continue
+		}
+		// A text that is too long for a name is still too long for one when it is cut.
+		read, where := d.reading(i, text.table, text.column)
+		kind := "''"
+		if by != "" {
+			kind = own.Column(by).ReadExpression(s.db.Kind)
+		}
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+			strconv.Itoa(longestName+1), "), ", kind, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if all[row[1]] == nil {
+				all[row[1]] = make([][]string, len(d.ws.servers))
+			}
+			if all[row[1]][i] = append(all[row[1]][i], row[0]); len(all) > fewKinds {
+				return nil, nil
+			}
+		}
+	}
+	return all, nil
+}
+
+// repeatsInKind returns evidence if texts are names in the rows of one kind, which another column tells: such
+// as is_player beside killed_by.
+func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
+	name place) (string, error) {
+	text := place{t.Name, c.Name}
+	some, err := d.areNames(ctx, d.samples[text], name, manyNames, true)
+	if err != nil || some == "" {
+		return "", err // nobody has to look at the kinds
+	}
+	for _, by := range t.Writable() {
+		short := by.Family == sqldb.FamilyText && by.MaxChars > 0 && by.MaxChars <= longestName
+		if by == c || !short && by.Family != sqldb.FamilyInt && by.Family != sqldb.FamilyBool {
+			continue
+		}
+		kinds, err := d.sampleOf(ctx, text, by.Name)
+		if err != nil {
+			return "", err
+		}
+		for kind, texts := range sorted(kinds) {
+			evidence, err := d.areNames(ctx, texts, name, manyNames, false)
+			if err != nil || evidence != "" {
+				return fmt.Sprintf("where %s is %q, %s", by.Name, kind, evidence), err
+			}
+		}
+	}
+	return "", nil
 }
 
 // areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
 // among others are enough, as where only rows of one kind have them.
-func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least int) (string, error) {
+func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least int, some bool) (
+	string, error) {
 	var parts []string
 	total, tenths := int64(0), int64(9)
 	t := d.ws.target.Tables[named.table]
-	keys := t != nil && slices.Equal(t.Primary, []string{named.column})
-	if keys {
+	if some = some || t != nil && slices.Equal(t.Primary, []string{named.column}); some {
 		tenths = 1
 	}
 	for i, s := range d.ws.servers {
@@ -1078,7 +1148,7 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		if err != nil || hits*10 < all*tenths {
 			return "", err
 		}
-		if total += hits; !keys {
+		if total += hits; !some {
 			total += all - hits
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
@@ -1129,7 +1199,7 @@ func (d *drafter) inDocuments(ctx context.Context, table, column string, named p
 		if !slices.ContainsFunc(texts, enough) {
 			continue
 		}
-		evidence, err := d.areNames(ctx, texts, named, manyNames)
+		evidence, err := d.areNames(ctx, texts, named, manyNames, false)
 		if err != nil || evidence != "" {
 			return path, evidence, err
 		}

@@ -540,3 +540,79 @@ func TestNamesInsideOfDocumentsAreNotLeftBehindInSilence(t *testing.T) {
 		}
 	})
 }
+
+// A list of deaths has the names of heroes beside those of beasts, and another column says which a row has. Once a
+// hero has another name, the old one is that of somebody else.
+func TestNamesInTheRowsOfOneKindAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE deaths (id BIGINT NOT NULL PRIMARY KEY, hero BIGINT NOT NULL REFERENCES heroes(id), " +
+				"killer VARCHAR(50) NOT NULL, by_hero SMALLINT NOT NULL, weapon VARCHAR(20) NOT NULL)",
+			"CREATE TABLE spells (id BIGINT NOT NULL PRIMARY KEY, spell VARCHAR(20) NOT NULL, learned SMALLINT NOT NULL)"}
+		server := func(number int, own string) (all []string) {
+			hero := func(n int) string { return fmt.Sprintf("%s%d", []string{"Hero", own}[n%2], n) }
+			for n := range 180 {
+				killer, by := hero(n*7%90), 1
+				if n%3 > 0 {
+					killer, by = fmt.Sprintf("a beast %d", n%30), 0
+				}
+				spell := fmt.Sprintf("Spell%d", n/2)
+				if n < 24 { // some are called like heroes
+					spell = hero(n)
+				}
+				if n < 90 {
+					all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s')", id(number, n+1), hero(n)))
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO deaths VALUES (%s, %s, '%s', %d, 'Axe %d')", id(number, n+1), id(number, n%90+1), killer, by, n%9),
+					fmt.Sprintf("INSERT INTO spells VALUES (%s, '%s', %d)", id(number, n+1), spell, n%4/2))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server(1, "A"), server(2, "B"))
+		draft := draftOf(t, plan)
+		open := draft.Tables["deaths"].Undecided
+		if len(open) != 1 || open[0].Column != "killer" || open[0].As != "names" || open[0].With != "" ||
+			!strings.Contains(open[0].Evidence, `where by_hero is "1", s1: 30 of 30 texts are names`) {
+			t.Errorf("the deaths: %+v", open)
+		}
+		if open := draft.Tables["spells"].Undecided; len(open) > 0 {
+			t.Errorf("the spells: %+v", open)
+		}
+		draft.Tables["deaths"].Undecided = nil
+		report, _ := problems(t, opened(t, draft))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "deaths: killer: its texts may be names of heroes") {
+			t.Errorf("nobody hears that old names stay in deaths: %s", got)
+		}
+		draft.Tables["heroes"].Rename.Copies = []merge.NameCopy{{Table: "deaths", Column: "killer"}}
+		m := opened(t, draft)
+		run(t, m)
+		verified(t, m)
+		if n := into.number(t, "SELECT COUNT(*) FROM deaths JOIN heroes ON name = killer WHERE by_hero = 1"); n != 120 {
+			t.Errorf("%d of 120 killers are known", n)
+		}
+	})
+}
+
+// A store of settings has the key of a hero within the text that is the key of its row. A way that check names has to
+// be one that it does not refuse then.
+func TestKeysWithinTextsThatAreKeysThemselvesHaveAWay(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, level BIGINT NOT NULL)",
+			"CREATE TABLE store (name VARCHAR(60) NOT NULL PRIMARY KEY, val BIGINT NOT NULL)"}
+		server := func(number int) (all []string) {
+			for n := 1; n <= 60; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO heroes (level) VALUES (%d)", n%9*number),
+					fmt.Sprintf("INSERT INTO store VALUES ('hero.%d.points', %d)", n, n*number))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server(1), server(2))
+		_, found := problems(t, opened(t, draftOf(t, plan)))
+		got := fmt.Sprint(found[merge.CodeUndecided])
+		if !strings.Contains(got, "begin them with the name of their server") || strings.Contains(got, "set:") {
+			t.Errorf("what check says of the store: %s", got)
+		}
+	})
+}
