@@ -964,3 +964,29 @@ func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
 			"heroes.queue": "perhaps places.id", "heroes.rights": "", "reports.fight": "perhaps heroes.id"})
 	})
 }
+
+// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches. The
+// costs of what they buy are large numbers, too.
+func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+			}
+			for n := range 3 * players {
+				channel := []int{0, 500_000_000, 1_000_000_000}[n%3]
+				if channel > 0 {
+					channel += 1 + pick(seed+n, players)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO words VALUES (%d, %d, %d, %d)", 9000+n, channel,
+					1+pick(seed+7*n, 900_000), 1_700_000_000+pick(n, 90_000)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
+			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain"})
+	})
+}

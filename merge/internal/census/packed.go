@@ -144,8 +144,25 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 			}
 			p.add(where, server, v, 0)
 		}
+		if base, rest := beyond(n); rest > 0 {
+			p.add(part{column: column, as: fmt.Sprintf("number beyond %d", base), member: column}, server, rest, 0)
+		}
 	}
 	return nil
+}
+
+// beyond splits a number into its first digit, with zeros behind it, and a rest that is less by two digits or
+// more, as where a game has a channel of talks for each player at 500000000 and his key. Otherwise there is no
+// rest.
+func beyond(n uint64) (base uint64, rest int64) {
+	power := uint64(1)
+	for n/power >= 10 {
+		power *= 10
+	}
+	if rest := n % power; rest < power/10 {
+		return n - rest, int64(rest)
+	}
+	return 0, 0
 }
 
 // halves looks at two small numbers beside each other, in the rows of each value that another column has.
