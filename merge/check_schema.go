@@ -651,8 +651,8 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	switch {
 	case err != nil:
 		return "no reference, since none leads to a number within such a value: give the column a value by " +
-			"set:, or let the keys of " + key.Table + " stay as they are, or change it after the merge, for which " +
-			"merge_offsets has what was added to the keys, and list the column as below"
+			"set:, or let the keys of " + key.Table + " stay as they are, or change it after the merge, for " +
+			"which merge_offsets has what was added to the keys, and list the column as below"
 	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
 		return "nothing, since a new name does not get into documents: change them after the merge, for which " +
 			"merge_renames has the old names and the new ones, and list the column as below"

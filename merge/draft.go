@@ -351,9 +351,9 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		}
 		if equal {
 			together := strings.Join(columns, ", ")
-			notes = append(notes, "REVIEW: no server has two rows equal in "+together+", and rows of different servers "+
-				"are; if they are places that two rows cannot share, set: one of these columns, such as to an expression "+
-				"with {server}, or move the rows on their server")
+			notes = append(notes, "REVIEW: no server has two rows equal in "+together+", and rows of different "+
+				"servers are; if they are places that two rows cannot share, set: one of these columns, such as to "+
+				"an expression with {server}, or move the rows on their server")
 		}
 	}
 	if len(t.Keys()) == 0 {
@@ -376,7 +376,8 @@ func (d *drafter) equalTogether(ctx context.Context, t *sqldb.Table, columns []s
 		return slices.ContainsFunc(d.references(t), declared) || slices.ContainsFunc(d.found, may)
 	}
 	covers := func(k sqldb.UniqueKey) bool {
-		return !slices.ContainsFunc(k.Columns(), func(name string) bool { return !slices.Contains(columns, name) })
+		other := func(name string) bool { return !slices.Contains(columns, name) }
+		return !slices.ContainsFunc(k.Columns(), other)
 	}
 	if len(columns) < 2 || slices.ContainsFunc(columns, refers) || slices.ContainsFunc(t.Keys(), covers) {
 		return false, nil

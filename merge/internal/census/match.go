@@ -103,7 +103,11 @@ func tiny(c *sqldb.Column) bool { return strings.HasPrefix(strings.ToLower(c.Dec
 
 // keysFor returns the keys that a column of one byte is called like, and all keys for any other column.
 func (c *Census) keysFor(col Column) []Column {
-	if !slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool { o := columnOf(d, col); return o != nil && tiny(o) }) {
+	small := func(d *sqldb.DB) bool {
+		own := columnOf(d, col)
+		return own != nil && tiny(own)
+	}
+	if !slices.ContainsFunc(c.servers, small) {
 		return c.keys
 	}
 	return slices.DeleteFunc(slices.Clone(c.keys), func(key Column) bool {
@@ -732,9 +736,9 @@ func (m match) follows() bool {
 	})
 }
 
-// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do, or
-// a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end of
-// the values does.
+// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do,
+// or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
+// of the values does.
 func (m match) dense() bool {
 	return m.follows() &&
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })

@@ -47,8 +47,8 @@ func (u *unserializer) scalar() (value any, members bool) {
 	return nil, false
 }
 
-// walk adds the values in the next value to those that are known. What has a number in an array stands at that
-// number, too, since the rows of a table are such arrays.
+// walk adds the values in the next value to those that are known. What has a number in an array stands at
+// that number, too, since the rows of a table are such arrays.
 func (u *unserializer) walk(path, member string) {
 	value, members := u.scalar()
 	if !members {
