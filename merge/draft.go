@@ -344,11 +344,71 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}, err
 		}
 	}
+	for _, columns := range t.Sorted {
+		equal, err := d.equalTogether(ctx, t, columns)
+		if err != nil {
+			return nil, err
+		}
+		if equal {
+			together := strings.Join(columns, ", ")
+			notes = append(notes, "REVIEW: no server has two rows equal in "+together+", and rows of different "+
+				"servers are; if they are places that two rows cannot share, set: one of these columns, such as to "+
+				"an expression with {server}, or move the rows on their server")
+		}
+	}
 	if len(t.Keys()) == 0 {
 		notes = append(notes, "REVIEW: without a key, rows that are equal on several servers all stay")
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
 	return nil, nil
+}
+
+// fewTogether is how many rows of a server have to be equal to those of others.
+const fewTogether = 3
+
+// equalTogether reports whether no server has two rows that are equal in several columns, and rows of
+// different servers are, as where they are the coordinates of places that only the game keeps apart. Columns
+// that refer to rows, or may do so, have other values after the merge.
+func (d *drafter) equalTogether(ctx context.Context, t *sqldb.Table, columns []string) (bool, error) {
+	refers := func(name string) bool {
+		declared := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, name) }
+		may := func(f census.Finding) bool { return f.Table == t.Name && f.Name == name }
+		return slices.ContainsFunc(d.references(t), declared) || slices.ContainsFunc(d.found, may)
+	}
+	covers := func(k sqldb.UniqueKey) bool {
+		other := func(name string) bool { return !slices.Contains(columns, name) }
+		return !slices.ContainsFunc(k.Columns(), other)
+	}
+	if len(columns) < 2 || slices.ContainsFunc(columns, refers) || slices.ContainsFunc(t.Keys(), covers) {
+		return false, nil
+	}
+	seen, equal := make(sieve, sieveBits/64), 0
+	for _, s := range d.ws.servers {
+		if own := s.db.Tables[t.Name]; own == nil || slices.ContainsFunc(columns,
+			func(name string) bool { return own.Column(name) == nil }) {
+			continue
+		}
+		from := " FROM " + s.db.Kind.Quote(t.Name) + " WHERE "
+		for i, name := range columns {
+			from += []string{"", " AND "}[min(i, 1)] + s.db.Kind.Quote(name) + " IS NOT NULL"
+		}
+		names := s.db.Kind.QuoteAll(columns)
+		twice, err := s.db.Strings(ctx, s.db.SQL("SELECT 1", from, " GROUP BY ", names,
+			" HAVING COUNT(*) > 1 LIMIT 1"))
+		if err != nil || len(twice) > 0 {
+			return false, err
+		}
+		err = s.db.EachSteady(ctx, s.db.SQL("SELECT ", names, from), func(values []any) error {
+			if seen.knew(sqldb.KeyText(values)) {
+				equal++
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return equal >= fewTogether, nil
 }
 
 // calledAfter returns what the key of a table is called after, if no table is called like that: the accounts
@@ -1145,7 +1205,8 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		}
 		hits, err := s.db.Number(ctx, q.Add(")"))
 		all := int64(len(texts[i]))
-		if err != nil || hits*10 < all*tenths {
+		half := !some && hits >= manyNames && hits*2 >= all // of the other names the rows were deleted
+		if err != nil || hits*10 < all*tenths && !half {
 			return "", err
 		}
 		if total += hits; !some {

@@ -203,3 +203,26 @@ func (b base) tables(t testing.TB) []string {
 	}
 	return names
 }
+
+// Only the game knows that there is one planet at a place. Both servers have a universe of the same size.
+func TestPlacesThatOnlyTheGameKeepsApartAreNoted(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		var rows [2][]string
+		for i := range rows {
+			for n := 1; n <= 200; n++ {
+				rows[i] = append(rows[i], fmt.Sprintf("INSERT INTO planets VALUES (%d, %d, %d, %d, %d)", n+1000*i, 1+n*(3+i)%7,
+					n*(3+2*i)%211, n%5, 100*n+i))
+			}
+		}
+		_, _, plan := small(t, target, []string{"CREATE TABLE planets (id INTEGER NOT NULL PRIMARY KEY, galaxy INTEGER NOT NULL, " +
+			"place INTEGER NOT NULL, kind INTEGER, moved INTEGER)", "CREATE INDEX planets_place ON planets (galaxy, place)",
+			"CREATE INDEX planets_kind ON planets (galaxy, kind)", "CREATE INDEX planets_moved ON planets (kind, moved)"},
+			map[string]*merge.TablePlan{}, rows[0], rows[1])
+		plan.Tables = nil
+		note := draftOf(t, plan).Tables["planets"].Note
+		if !strings.Contains(note, "equal in galaxy, place, and rows of different servers are") || strings.Count(note, "no server has two") != 1 {
+			t.Errorf("the note is %q", note)
+		}
+	})
+}

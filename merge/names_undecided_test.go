@@ -611,7 +611,7 @@ func TestKeysWithinTextsThatAreKeysThemselvesHaveAWay(t *testing.T) {
 		_, _, plan := small(t, target, schema, nil, server(1), server(2))
 		_, found := problems(t, opened(t, draftOf(t, plan)))
 		got := fmt.Sprint(found[merge.CodeUndecided])
-		if !strings.Contains(got, "begin them with the name of their server") || strings.Contains(got, "set:") {
+		if !strings.Contains(got, "begin the values with the name of their server") || strings.Contains(got, "set:") {
 			t.Errorf("what check says of the store: %s", got)
 		}
 	})

@@ -51,6 +51,14 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 					References: []merge.Reference{{Column: "pet_id", Table: "pets"}}}},
 				code: merge.CodeOrphan, table: "roles", order: []string{"when: pet_id <> 0", "correct the rows", "orphans: null", "orphans: drop"},
 			},
+			"a reference of which some rows were deleted": {
+				rows:   []string{"INSERT INTO roles VALUES ({id}, 7)"},
+				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT NOT NULL)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Apart}, "roles": {Policy: merge.Copy,
+					References: []merge.Reference{{Column: "pet_id", Table: "pets", When: "pet_id <> 0"}}}},
+				code: merge.CodeOrphan, table: "roles", order: []string{"correct the rows",
+					"when: (pet_id <> 0) AND pet_id IN (SELECT id FROM pets)", "orphans: drop"},
+			},
 			"a foreign key": {
 				rows: []string{"INSERT INTO roles VALUES ({id}, 7)"},
 				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT NOT NULL, " +

@@ -885,3 +885,108 @@ func TestAFewKeysAreKeysOfTheTableOfOthersThatAreCalledAlike(t *testing.T) {
 			"crowns.pid": "perhaps heroes.id"})
 	})
 }
+
+// The ranks of guilds are so few that one byte holds their keys, and heroes of other guilds have none.
+func TestAColumnOfOneByteIsAskedAboutIfItIsCalledLikeAKey(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "postgres" {
+			t.Skip("it has no numbers of one byte")
+		}
+		server := func(seed, ranks int) []string {
+			statements := []string{"CREATE TABLE guild_ranks (rankID INTEGER NOT NULL PRIMARY KEY, guild INTEGER)",
+				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, guild_rank_id TINYINT, level TINYINT, grade TINYINT)"}
+			for n := 1; n <= ranks; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guild_ranks VALUES (%d, %d)", n, 1+n/3))
+			}
+			for n := range 300 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d, %d, %d)", 1000+7*n,
+					pick(seed+n, ranks+1), 1+pick(n, 60), 1+pick(seed+3*n, ranks)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 90), server(7, 70)), map[string]string{
+			"heroes.guild_rank_id": "perhaps guild_ranks.rankID when guild_rank_id <> 0", "heroes.level": "", "heroes.grade": ""})
+	})
+}
+
+// The last players were deleted, and reports and lists still name them. They go a little beyond the keys.
+func TestReferencesToDenseKeysAreAskedAboutIfTheNewestRowsWereDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, " +
+					"victim INTEGER, attackers VARCHAR(99), price INTEGER)"}
+			for n := 1; n <= 2*players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n))
+				if n < players-3 && n%8 != 5 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+				}
+			}
+			for n := range 400 {
+				attackers := fmt.Sprint(1 + pick(seed+3*n, players))
+				for more := range n % 3 {
+					attackers += fmt.Sprintf(",%d", 1+pick(seed+n+900*more, players))
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO reports VALUES (%d, %d, '%s', %d)", 9000+n,
+					1+pick(seed+2*n, players), attackers, 1+pick(seed+5*n, 200)))
+			}
+			return append(statements, fmt.Sprintf("INSERT INTO reports VALUES (8000, %d, '%[1]d', 1)", players))
+		}
+		found := taken(t, target, server(1, 600), server(7, 400))
+		expect(t, found, map[string]string{"reports.victim": "perhaps players.id",
+			"reports.attackers": "perhaps players.id as list ,", "reports.price": "plain"})
+	})
+}
+
+// A game in PHP serializes what it does not look for: the queue of what is made, with the place in each of its rows,
+// and who has fought. Long documents are cut off.
+func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, many int) []string {
+			statements := []string{"CREATE TABLE places (id INTEGER NOT NULL PRIMARY KEY, price INTEGER)",
+				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, queue TEXT, rights TEXT)",
+				"CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, fight TEXT)"}
+			for n := 1; n <= many; n++ {
+				place, hero := fmt.Sprint(3*(1+pick(seed+n, many))), fmt.Sprint(1+pick(seed+5*n, many))
+				queue := fmt.Sprintf(`a:1:{i:0;a:4:{i:0;i:%d;i:1;d:%d.5;i:2;N;i:3;s:%d:"%s";}}`, 100+n%20, n, len(place), place)
+				fight := fmt.Sprintf(`a:2:{s:4:"note";s:3:"né";s:4:"side";a:1:{i:0;a:2:{s:6:"heroID";s:%d:"%s";s:4:"text";s:4200:"%s";}}}`,
+					len(hero), hero, strings.Repeat("sword ", 700))
+				statements = append(statements, fmt.Sprintf("INSERT INTO places VALUES (%d, %d)", 3*n, 1000*n),
+					fmt.Sprintf(`INSERT INTO heroes VALUES (%d, '%s', 'a:1:{s:4:"shop";i:%d;}')`, n, queue, n%2),
+					fmt.Sprintf("INSERT INTO reports VALUES (%d, '%s')", 9000+n, fight))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 400), server(5000, 300)), map[string]string{
+			"heroes.queue": "perhaps places.id", "heroes.rights": "", "reports.fight": "perhaps heroes.id"})
+	})
+}
+
+// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches. The
+// costs of what they buy are large numbers, too.
+func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)"}
+			for n := 1; n <= players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+			}
+			for n := range 3 * players {
+				channel := []int{0, 500_000_000, 1_000_000_000}[n%3]
+				if channel > 0 {
+					channel += 1 + pick(seed+n, players)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO words VALUES (%d, %d, %d, %d)", 9000+n, channel,
+					1+pick(seed+7*n, 900_000), 1_700_000_000+pick(n, 90_000)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
+			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain"})
+	})
+}

@@ -93,8 +93,27 @@ func usable(c *sqldb.Column) bool {
 	declared := strings.ToLower(c.Declared)
 	whole := c.Family == sqldb.FamilyInt ||
 		c.Family == sqldb.FamilyDecimal && strings.HasSuffix(declared, ",0)")
-	return whole && !slices.ContainsFunc([]string{"tinyint", "bit", "year"},
+	return whole && !tiny(c) && !slices.ContainsFunc([]string{"bit", "year"},
 		func(word string) bool { return strings.HasPrefix(declared, word) })
+}
+
+// tiny reports whether a column has one byte. It may hold the keys of a short table all the same, such as the
+// ranks of guilds, and is looked at if it is called like them.
+func tiny(c *sqldb.Column) bool { return strings.HasPrefix(strings.ToLower(c.Declared), "tinyint") }
+
+// keysFor returns the keys that a column of one byte is called like, and all keys for any other column.
+func (c *Census) keysFor(col Column) []Column {
+	small := func(d *sqldb.DB) bool {
+		own := columnOf(d, col)
+		return own != nil && tiny(own)
+	}
+	if !slices.ContainsFunc(c.servers, small) {
+		return c.keys
+	}
+	return slices.DeleteFunc(slices.Clone(c.keys), func(key Column) bool {
+		_, ends := c.named(col, key)
+		return !ends
+	})
 }
 
 // maxMeasured is how many columns one statement measures.
@@ -107,7 +126,7 @@ func (c *Census) list(t *sqldb.Table) {
 	}
 	for _, col := range t.Columns {
 		place := Column{t.Name, col.Name}
-		if usable(col) && c.spans[place] == nil {
+		if (usable(col) || tiny(col)) && c.spans[place] == nil {
 			c.spans[place] = make([]span, len(c.servers))
 			c.columns = append(c.columns, place)
 		}
@@ -122,7 +141,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	}
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
-		return !usable(col) || unique != slices.ContainsFunc(c.servers,
+		return c.spans[Column{t.Name, col.Name}] == nil || unique != slices.ContainsFunc(c.servers,
 			func(d *sqldb.DB) bool { return identifies(d.Tables[t.Name], col.Name) })
 	})
 	if !unique && len(c.keys) == 0 {
@@ -215,13 +234,21 @@ func (c *Census) findKeys() {
 		unique, counted := false, false
 		for i, d := range c.servers {
 			s := c.spans[col][i]
-			unique = unique || identifies(d.Tables[col.Table], col.Name) && whole(columnOf(d, col))
+			own := columnOf(d, col)
+			unique = unique || identifies(d.Tables[col.Table], col.Name) && whole(own) && !tiny(own)
 			counted = counted || s.distinct > 0 && s.min < c.minGenerated
 		}
 		if unique && counted {
 			c.keys = append(c.keys, col)
 		}
 	}
+	c.columns = slices.DeleteFunc(c.columns, func(col Column) bool {
+		leaves := len(c.keysFor(col)) < min(1, len(c.keys))
+		if leaves {
+			delete(c.spans, col)
+		}
+		return leaves
+	})
 }
 
 // fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
@@ -408,7 +435,12 @@ func (s span) sample(name string) string {
 // then all of them with the tables that are left. What no server could make a reference any more is dropped.
 func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
-	for _, key := range c.keys {
+	keys := c.keysFor(col)
+	if len(keys) < len(c.keys) && !slices.ContainsFunc(c.spans[col],
+		func(s span) bool { return s.distinct >= fewValues }) {
+		return nil, nil // a few small numbers in one byte are a setting
+	}
+	for _, key := range keys {
 		if key != col {
 			named, ends := c.named(col, key)
 			all = append(all, match{key: key, named: named, ends: ends,
@@ -704,11 +736,12 @@ func (m match) follows() bool {
 	})
 }
 
-// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do.
-// Then hits prove nothing, and the end of the values does.
+// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do,
+// or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
+// of the values does.
 func (m match) dense() bool {
 	return m.follows() &&
-		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1 })
+		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
 }
 
 // fills reports whether the values are most keys of their range on each server, as where both are counted.

@@ -144,8 +144,25 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 			}
 			p.add(where, server, v, 0)
 		}
+		if base, rest := beyond(n); rest > 0 {
+			p.add(part{column: column, as: fmt.Sprintf("number beyond %d", base), member: column}, server, rest, 0)
+		}
 	}
 	return nil
+}
+
+// beyond splits a number into its first digit, with zeros behind it, and a rest that is less by two digits
+// or more, as where a game has a channel of talks for each player at 500000000 and his key. Otherwise there
+// is no rest.
+func beyond(n uint64) (base uint64, rest int64) {
+	power := uint64(1)
+	for n/power >= 10 {
+		power *= 10
+	}
+	if rest := n % power; rest < power/10 {
+		return n - rest, int64(rest)
+	}
+	return 0, 0
 }
 
 // halves looks at two small numbers beside each other, in the rows of each value that another column has.
@@ -230,13 +247,18 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	for _, row := range rows {
 		text := strings.TrimSpace(row[0])
 		var values []Value
-		if col.Family == sqldb.FamilyJSON || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		as := "path "
+		switch serialized := php.MatchString(text); {
+		case serialized:
+			as = "number at " // no path of a plan leads there
+			fallthrough
+		case col.Family == sqldb.FamilyJSON || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
 			values = Values(text, col.Name)
 		}
 		if len(values) > 0 {
 			for _, v := range values {
 				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
-					p.add(part{column: col.Name, as: "path " + v.Path, member: v.Member}, server, n, 0)
+					p.add(part{column: col.Name, as: as + v.Path, member: v.Member}, server, n, 0)
 				}
 			}
 			continue
@@ -290,6 +312,11 @@ type Value struct {
 // Values returns the values in a text that is a document, or the beginning of one. Of any other text there
 // are none.
 func Values(text, member string) (all []Value) {
+	if php.MatchString(text) {
+		u := &unserializer{text: text}
+		u.walk("$", member)
+		return u.all
+	}
 	reads := json.NewDecoder(strings.NewReader(text))
 	reads.UseNumber()
 	err := walk(reads, "$", member, &all)
@@ -380,7 +407,9 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 				c.path = where.as
 			}
 			other, ok := best[c]
-			if m.packed() && !joined[where] && (!ok || m.packedScore() > other.packedScore()) {
+			better := !ok || m.full() && !other.full() ||
+				m.full() == other.full() && m.packedScore() > other.packedScore()
+			if m.packed() && !joined[where] && better {
 				best[c], places[c] = m, where
 			}
 		}
@@ -417,8 +446,11 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 func (p *packer) compare(ctx context.Context, called Column, where part, key Column) (match, error) {
 	e := p.parts[where]
 	least := 9 // of ten values that have to be keys
-	if where.as == wholeText {
+	switch {
+	case where.as == wholeText:
 		least = 5
+	case !strings.HasPrefix(where.as, "bits "): // rows that they lead to may be deleted
+		least = 7
 	}
 	for i := range p.c.servers { // the range first, since that costs nothing
 		keys, within := p.c.spans[key][i], 0
@@ -488,12 +520,12 @@ const fewValues = 5
 
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
-	values, _ := m.counts()
+	values, hits := m.counts()
 	switch {
 	case values < minValues:
 		return values >= fewValues && m.full() && m.packedScore() >= 12
 	case m.full():
 		return m.packedScore() >= 4
 	}
-	return m.packedScore() >= 10 && m.excess() >= 6
+	return m.packedScore() >= 10 && m.excess() >= 6 && hits*10 >= values*9 || m.dense()
 }

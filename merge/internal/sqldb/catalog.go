@@ -39,6 +39,7 @@ type Table struct {
 	Columns    []*Column
 	Primary    []string
 	Unique     []UniqueKey // besides the primary key
+	Sorted     [][]string  // the columns of indexes that are not unique and have no expression or condition
 	Exclusions []string    // the names of those constraints of PostgreSQL
 	References []Reference
 	Triggers   []string

@@ -66,6 +66,18 @@ func references() func(t *Table, row []string) {
 // addTrigger adds a trigger. The row holds table and trigger.
 func addTrigger(t *Table, row []string) { t.Triggers = append(t.Triggers, row[1]) }
 
+// addSorted returns what adds indexes that are not unique. The rows hold table, index and column.
+func addSorted() func(t *Table, row []string) {
+	last := ""
+	return func(t *Table, row []string) {
+		if name := row[0] + "." + row[1]; name != last {
+			t.Sorted, last = append(t.Sorted, nil), name
+		}
+		n := len(t.Sorted) - 1
+		t.Sorted[n] = append(t.Sorted[n], row[2])
+	}
+}
+
 // addPart adds a part of a unique key.
 func addPart(t *Table, key UniqueKey, part KeyPart) {
 	if n := len(t.Unique); n == 0 || t.Unique[n-1].Name != key.Name {

@@ -38,6 +38,11 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		reading{"SELECT table_name, index_name, column_name, COALESCE(sub_part, 0), " + expression +
 			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
 			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
+		reading{`SELECT table_name, index_name, column_name FROM information_schema.statistics s
+			WHERE table_schema = DATABASE() AND non_unique = 1 AND index_type = 'BTREE' AND NOT EXISTS (SELECT 1
+			FROM information_schema.statistics o WHERE o.table_schema = s.table_schema AND
+			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL)
+			ORDER BY table_name, index_name, seq_in_index`, addSorted()},
 		reading{`SELECT table_name, column_name, generation_expression FROM information_schema.columns
 			WHERE table_schema = DATABASE() AND generation_expression <> ''`,
 			func(t *Table, row []string) { compute(t, []string{row[0], row[1], mysqlExpression(row[2])}) }},

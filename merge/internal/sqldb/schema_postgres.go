@@ -48,6 +48,12 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
 			AND i.indkey[k.n - 1] > 0 WHERE c.relnamespace = {here} AND i.indisunique
 			ORDER BY c.relname, x.relname, k.n`, postgresKeyPart},
+		reading{`SELECT c.relname, x.relname, a.attname FROM pg_index i
+			JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+			CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n)
+			JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
+			WHERE c.relnamespace = {here} AND NOT i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL
+			ORDER BY c.relname, x.relname, k.n`, addSorted()},
 		reading{`SELECT c.relname, a.attname, pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a
 			JOIN pg_class c ON c.oid = a.attrelid JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE c.relnamespace = {here} AND a.attgenerated <> ''`, compute},

@@ -48,6 +48,10 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			LEFT JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name
 			JOIN pragma_index_xinfo(l.name) AS x WHERE l."unique" = 1 AND x.key = 1
 			ORDER BY m.name, l.name, x.seqno`, sqliteKeyPart},
+		reading{"SELECT m.name, l.name, x.name" + sqliteOwn + `JOIN pragma_index_list(m.name) AS l
+			JOIN pragma_index_info(l.name) AS x WHERE l."unique" = 0 AND l.partial = 0
+			AND NOT EXISTS (SELECT 1 FROM pragma_index_info(l.name) AS o WHERE o.name IS NULL)
+			ORDER BY m.name, l.name, x.seqno`, addSorted()},
 		reading{`SELECT m.name, f.id, f."from", f."table", f."to"` + sqliteOwn +
 			"JOIN pragma_foreign_key_list(m.name) AS f ORDER BY m.name, f.id, f.seq", references()},
 		reading{"SELECT m.name, m.sql" + sqliteOwn, sqliteStatement},
