@@ -616,3 +616,35 @@ func TestKeysWithinTextsThatAreKeysThemselvesHaveAWay(t *testing.T) {
 		}
 	})
 }
+
+// A log has the names of players who were deleted, too.
+func TestTextsOfWhichHalfAreNamesAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE deeds (id BIGINT NOT NULL PRIMARY KEY, doer VARCHAR(20) NOT NULL, town VARCHAR(20) NOT NULL)"}
+		server := func(number int, own string) (all []string) {
+			for n := range 60 {
+				name := fmt.Sprintf("%s%d", []string{"Hero", own}[n%2], n)
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s')", id(number, n+1), name))
+				doer, town := name, name
+				if n >= 36 {
+					doer = "Gone" + name
+				}
+				if n >= 24 {
+					town = "Town" + name
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO deeds VALUES (%s, '%s', '%s')", id(number, n+1), doer, town))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server(1, "A"), server(2, "B"))
+		var asked []string
+		for _, o := range draftOf(t, plan).Tables["deeds"].Undecided {
+			asked = append(asked, o.Column)
+		}
+		if got := strings.Join(asked, " "); got != "doer" {
+			t.Errorf("asked about %q, want the doer of whom 36 of 60 are names, and not the town with 24", got)
+		}
+	})
+}
