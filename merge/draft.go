@@ -837,7 +837,7 @@ func (d *drafter) namedBy(
 			if names[0].doubled {
 				continue
 			}
-			evidence, err := d.repeats(ctx, place{t.Name, column}, place{name, c.Name}, least)
+			evidence, err := d.repeats(ctx, place{t.Name, column}, place{name, c.Name}, least, halfOfTen)
 			if evidence != "" && !refers {
 				note = "REVIEW: texts in " + column + " are those of " + name + "." + c.Name
 			}
@@ -1052,9 +1052,13 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 	}
 	with, least := d.beside(t, c.Name, name.table)
 	o.As, o.With = asNames, with
-	o.Evidence, err = d.repeats(ctx, place{t.Name, c.Name}, name, least)
+	text := place{t.Name, c.Name}
+	o.Evidence, err = d.repeats(ctx, text, name, least, mostOfTen)
 	if err == nil && o.Evidence == "" {
 		o.Evidence, err = d.repeatsInKind(ctx, t, c, name)
+	}
+	if err == nil && o.Evidence == "" {
+		o.Evidence, err = d.repeats(ctx, text, name, least, halfOfTen)
 	}
 	if err != nil || o.Evidence == "" {
 		return o, err
@@ -1101,11 +1105,15 @@ const (
 	sampled = 500
 	// longestName is how many characters a name has at most.
 	longestName = 255
+
+	// So many of ten texts have to be names: some where rows of one kind have them, and half where rows of
+	// other names were deleted, if each server has many.
+	someOfTen, halfOfTen, mostOfTen = 1, 5, 9
 )
 
-// repeats returns evidence if almost all of some texts of a column are names, on each server that has any.
-// All servers together have to have so many at least.
-func (d *drafter) repeats(ctx context.Context, text, name place, least int) (string, error) {
+// repeats returns evidence if enough texts of a column are names, on each server that has any. All servers
+// together have to have so many at least.
+func (d *drafter) repeats(ctx context.Context, text, name place, least, tenths int) (string, error) {
 	all, known := d.samples[text]
 	if !known {
 		sample, err := d.sampleOf(ctx, text, "")
@@ -1117,7 +1125,7 @@ func (d *drafter) repeats(ctx context.Context, text, name place, least int) (str
 		}
 		d.samples[text] = all
 	}
-	return d.areNames(ctx, all, name, least, false)
+	return d.areNames(ctx, all, name, least, tenths)
 }
 
 // sampleOf returns some texts of a column of each server by the value of another column beside them, if there
@@ -1158,8 +1166,8 @@ func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[stri
 func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
 	name place) (string, error) {
 	text := place{t.Name, c.Name}
-	some, err := d.areNames(ctx, d.samples[text], name, manyNames, true)
-	if err != nil || some == "" {
+	found, err := d.areNames(ctx, d.samples[text], name, manyNames, someOfTen)
+	if err != nil || found == "" {
 		return "", err // nobody has to look at the kinds
 	}
 	for _, by := range t.Writable() {
@@ -1172,7 +1180,7 @@ func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Co
 			return "", err
 		}
 		for kind, texts := range sorted(kinds) {
-			evidence, err := d.areNames(ctx, texts, name, manyNames, false)
+			evidence, err := d.areNames(ctx, texts, name, manyNames, mostOfTen)
 			if err != nil || evidence != "" {
 				return fmt.Sprintf("where %s is %q, %s", by.Name, kind, evidence), err
 			}
@@ -1183,13 +1191,12 @@ func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Co
 
 // areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
 // among others are enough, as where only rows of one kind have them.
-func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least int, some bool) (
+func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least, tenths int) (
 	string, error) {
 	var parts []string
-	total, tenths := int64(0), int64(9)
-	t := d.ws.target.Tables[named.table]
-	if some = some || t != nil && slices.Equal(t.Primary, []string{named.column}); some {
-		tenths = 1
+	total := int64(0)
+	if t := d.ws.target.Tables[named.table]; t != nil && slices.Equal(t.Primary, []string{named.column}) {
+		tenths = someOfTen
 	}
 	for i, s := range d.ws.servers {
 		names := s.db.Tables[named.table]
@@ -1205,11 +1212,11 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		}
 		hits, err := s.db.Number(ctx, q.Add(")"))
 		all := int64(len(texts[i]))
-		half := !some && hits >= manyNames && hits*2 >= all // of the other names the rows were deleted
-		if err != nil || hits*10 < all*tenths && !half {
+		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
+		if err != nil || !enough && hits*10 < all*mostOfTen {
 			return "", err
 		}
-		if total += hits; !some {
+		if total += hits; tenths != someOfTen {
 			total += all - hits
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
@@ -1260,7 +1267,7 @@ func (d *drafter) inDocuments(ctx context.Context, table, column string, named p
 		if !slices.ContainsFunc(texts, enough) {
 			continue
 		}
-		evidence, err := d.areNames(ctx, texts, named, manyNames, false)
+		evidence, err := d.areNames(ctx, texts, named, manyNames, halfOfTen)
 		if err != nil || evidence != "" {
 			return path, evidence, err
 		}
