@@ -668,11 +668,12 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	case err != nil:
 		now := "give the column a value by set:"
 		if t := c.ws.target.Tables[table]; t != nil && slices.Contains(t.Primary, o.Column) {
-			now = "begin the values with the name of their server on a copy of each, since equal ones would be one row"
+			now = "begin the values with the name of their server on a copy of each, since equal ones would be " +
+				"one row"
 		}
-		return "no reference, since none leads to a number within such a value: " + now + ", or let the keys of " +
-			key.Table + " stay as they are, or change it after the merge, for which merge_offsets has what was " +
-			"added to the keys, and list the column as below"
+		return "no reference, since none leads to a number within such a value: " + now + ", or let the keys " +
+			"of " + key.Table + " stay as they are, or change it after the merge, for which merge_offsets has " +
+			"what was added to the keys, and list the column as below"
 	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
 		return "nothing, since a new name does not get into documents: change them after the merge, for which " +
 			"merge_renames has the old names and the new ones, and list the column as below"

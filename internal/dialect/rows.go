@@ -46,8 +46,8 @@ func Query[R ~[]V, V any](
 	return names, all, nil
 }
 
-// HasTable reports whether a table is there, whose name may have a schema. GORM's own look answers no on MySQL
-// if it has one, and everywhere if it cannot ask.
+// HasTable reports whether a table is there, whose name may have a schema. GORM's own look answers no on
+// MySQL if it has one, and everywhere if it cannot ask.
 func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, error) {
 	var query string
 	switch k {

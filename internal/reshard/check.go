@@ -215,8 +215,9 @@ func addForeignKeys(ctx context.Context, m *machine, h held) error {
 		var statements []string
 		for _, key := range keys {
 			alter, name := "ALTER TABLE "+t.quoted(), d.Quote(key.name)
+			definition := strings.TrimSuffix(key.definition(old.side, t.side), " NOT VALID") + " NOT VALID"
 			statements = append(statements, alter+" DROP CONSTRAINT IF EXISTS "+name,
-				alter+" ADD CONSTRAINT "+name+" "+strings.TrimSuffix(key.definition(old.side, t.side), " NOT VALID")+" NOT VALID")
+				alter+" ADD CONSTRAINT "+name+" "+definition)
 		}
 		err = h.write(ctx, d, func(q gorm.ConnPool) error { return run(ctx, q, statements...) })
 		if err != nil {

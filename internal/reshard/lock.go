@@ -81,9 +81,9 @@ func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func()
 // locked calls do while nobody can write to the old tables, and commits what it has done. It returns for how
 // long nobody could.
 func locked(ctx context.Context, m *machine, do func(h held) error) (stopped time.Duration, err error) {
-	// With the old tables, MySQL and MariaDB lock the lists of keys, to which their triggers write. The statement
-	// must not name these: it would have them before the tables, while statements take them after those, and the
-	// server ends such a statement.
+	// With the old tables, MySQL and MariaDB lock the lists of keys, to which their triggers write. The
+	// statement must not name these: it would have them before the tables, while statements take them after
+	// those, and the server ends such a statement.
 	tables := map[*database][]string{}
 	for _, s := range m.old {
 		tables[s.d] = append(tables[s.d], quotedTables(s)...)

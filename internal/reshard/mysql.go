@@ -24,8 +24,8 @@ type mysql struct{ *database }
 func mysqlTraits() traits {
 	return traits{
 		// The rows of two tables do not come in the order in which a foreign key would want them, so none is
-		// checked. The mode takes every value that a table may hold from earlier, such as 0000-00-00, and does not
-		// number a 0. By another mode SHOW CREATE TABLE may leave out what is not standard SQL.
+		// checked. The mode takes every value that a table may hold from earlier, such as 0000-00-00, and does
+		// not number a 0. By another mode SHOW CREATE TABLE may leave out what is not standard SQL.
 		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
 			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, " +
@@ -327,8 +327,8 @@ func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) 
 
 // foreignKeys asks for one column a row. GROUP_CONCAT would end at group_concat_max_len.
 func (m mysql) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {
-	rows, err := m.about(ctx, q, t.now, "SELECT CONSTRAINT_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, "+
-		"REFERENCED_TABLE_SCHEMA = DATABASE(), COLUMN_NAME, REFERENCED_COLUMN_NAME "+
+	rows, err := m.about(ctx, q, t.now, "SELECT CONSTRAINT_NAME, REFERENCED_TABLE_SCHEMA, "+
+		"REFERENCED_TABLE_NAME, REFERENCED_TABLE_SCHEMA = DATABASE(), COLUMN_NAME, REFERENCED_COLUMN_NAME "+
 		"FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+dialect.InSchema+
 		" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY CONSTRAINT_NAME, ORDINAL_POSITION")
 	var own, others []string

@@ -16,7 +16,7 @@ import (
 // database. Every database of a router has one. AutoMigrate and a resharding write to it.
 const ShardsTable = "snowflake_shards"
 
-// Record is a row of shardsTable. Its columns have their names whatever the naming strategy of the database is.
+// Record is a row of shardsTable. Its columns are called so whatever the naming strategy of the database is.
 type Record struct {
 	Name   string `gorm:"column:name;primaryKey;size:191"` // the model's table, without a shard number
 	Shards int    `gorm:"column:shards;not null"`

@@ -258,8 +258,8 @@ func (t *Topology) checkNames(entries []Entry) error {
 			}
 			for _, base := range bases {
 				if _, name := dialect.Split(e.TableOn(base)); !dialect.Kind(db.Name()).Fits(name) {
-					return fmt.Errorf("the table %s of shard %s has too long a name for %s: let TableName of the model, "+
-						"or the tag many2many, give it a shorter one", name, e.Class, db.Name())
+					return fmt.Errorf("the table %s of shard %s has too long a name for %s: let TableName of the "+
+						"model, or the tag many2many, give it a shorter one", name, e.Class, db.Name())
 				}
 			}
 		}
