@@ -951,8 +951,8 @@ func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
 				"CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, fight TEXT)"}
 			for n := 1; n <= many; n++ {
 				place, hero := fmt.Sprint(3*(1+pick(seed+n, many))), fmt.Sprint(1+pick(seed+5*n, many))
-				queue := fmt.Sprintf(`a:1:{i:0;a:4:{i:0;i:%d;i:1;d:%d.5;i:2;N;i:3;s:%d:"%s";}}`, 100+n%20, n, len(place), place)
-				fight := fmt.Sprintf(`a:2:{s:4:"note";s:3:"né";s:4:"side";a:1:{i:0;a:2:{s:6:"heroID";s:%d:"%s";s:4:"text";s:4200:"%s";}}}`,
+				queue := fmt.Sprintf(`a:1:{i:0;a:4:{i:0;i:%d;i:1;d:%d.5;i:2;N;i:3;s:%d:%q;}}`, 100+n%20, n, len(place), place)
+				fight := fmt.Sprintf(`a:2:{s:4:"note";s:3:"né";s:4:"side";a:1:{i:0;a:2:{s:6:"heroID";s:%d:%q;s:4:"text";s:4200:%q;}}}`,
 					len(hero), hero, strings.Repeat("sword ", 700))
 				statements = append(statements, fmt.Sprintf("INSERT INTO places VALUES (%d, %d)", 3*n, 1000*n),
 					fmt.Sprintf(`INSERT INTO heroes VALUES (%d, '%s', 'a:1:{s:4:"shop";i:%d;}')`, n, queue, n%2),
