@@ -253,7 +253,7 @@ func TestNewKeysMeetNoValueOfAForgottenReferenceInANumberOrAText(t *testing.T) {
 		}
 		return all
 	}
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
 			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "notes": {Policy: merge.Copy},
 		}, rows(1, 90), rows(2, 60))
@@ -349,7 +349,7 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			databases(t, func(t *testing.T, target dbtest.Target) {
+			plans(t, func(t *testing.T, target dbtest.Target) {
 				if target.Dialect == "sqlite" && name == "in a narrow column" {
 					t.Skip("a column of SQLite holds numbers of any size")
 				}

@@ -213,7 +213,7 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 // A text that is one number is the key itself: what a draft asks about it, and what check says, can be declared.
 func TestANumberInATextIsAKeyAsAWhole(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := append(slices.Clone(packed), "CREATE TABLE scrolls (id BIGINT NOT NULL PRIMARY KEY, whose VARCHAR(20), tag VARCHAR(20))")
 		server := func(server, least, rows int) []string {
 			all := packedRows(server, least, rows)

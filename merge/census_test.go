@@ -82,7 +82,7 @@ func strangers(t *testing.T, b base, table, column string) int64 {
 
 func TestADraftFindsTheReferencesThatNobodyDeclared(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, into, plan := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
 		draft := draftOf(t, plan)
 		for table, p := range draft.Tables {

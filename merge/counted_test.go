@@ -161,7 +161,7 @@ func (b base) startCounting(t *testing.T, table string, next int64) {
 
 func TestCountersThatCannotBeSetApartAreRefused(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE logs (COUNTED, tag VARCHAR(9))"}
 		two := []string{"INSERT INTO logs (id, tag) VALUES (1, 'a'), (2, 'b')"}
 		const limit = int64(1) << 32 // of keys that were counted

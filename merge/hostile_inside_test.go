@@ -103,7 +103,7 @@ func TestEveryKeyInsideOfAColumnChangesOnce(t *testing.T) {
 // from the same place would change it.
 func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		path := merge.Reference{Column: "v", Table: "p", Path: "$.id"}
 		again := path
 		again.When = "kind = 'x'"

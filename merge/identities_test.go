@@ -28,7 +28,7 @@ tables:
 
 func TestIdentitiesAreReferences(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		_, into, made := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
 		plan := mustParse(t, identitiesOfHeroes)
 		plan.Servers, plan.Target = made.Servers, made.Target

@@ -68,7 +68,7 @@ func TestManyNamesThatBeginAlikeAreNumberedByTheirRank(t *testing.T) {
 
 func TestNamesThatOnlyTheGameKeepsApartAreRenamed(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		columns := "VARCHAR(16) NOT NULL"
 		into, plan := named(t, target, columns, []string{"Heron", "", "Eagle", "", "Owl"},
 			[]string{"Eagle", "", "Heron", "Kite"}, merge.RenamePlan{})

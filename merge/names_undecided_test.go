@@ -55,7 +55,7 @@ func TestNamesOfTablesThatAPersonDecidesAboutAreFound(t *testing.T) {
 // A letter has its sender in a document. Once he has another name, the old one is that of somebody else.
 func TestNamesInDocumentsAreAskedAbout(t *testing.T) {
 	t.Parallel()
-	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		document := map[string]string{"postgres": "JSONB", "mysql": "JSON", "sqlite": "TEXT"}[target.Dialect]
 		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
 			"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, extra " + document + ")",

@@ -13,7 +13,7 @@ import (
 // A game may have a table with a name that a merge needs.
 func TestATableOfTheGameIsNotTakenForOneOfTheMerge(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		logs := "CREATE TABLE logs (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9) NOT NULL UNIQUE)"
 		rows := func(server int) []string {
 			return []string{"INSERT INTO logs VALUES (" + id(server, 1) + ", 'x')"}

@@ -27,7 +27,7 @@ func account(id, login, phone string, paid, seen int) string {
 
 func TestRowsThatBecomeOneTakeTheReferencesToThemAlong(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		for name, c := range map[string]struct {
 			plan merge.TablePlan
 			want string

@@ -173,7 +173,7 @@ func TestACircleInWhichNothingCanBeNullIsRefusedWhereForeignKeysCannotWait(t *te
 
 func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
+	plans(t, func(t *testing.T, target dbtest.Target) {
 		cfg := gameworld.Config{Roles: 60, Clash: 0.2, Faults: gameworld.Faults{Orphans: 5, OtherOrder: true}}
 		_, into, plan := games(t, []dbtest.Target{target, target}, target, cfg)
 		plan.Tables["items"].Orphans = "drop"

@@ -107,7 +107,7 @@ func TestRowsThatTheModeOfASessionWouldNotTakeAreCopiedAsTheyAre(t *testing.T) {
 	for name, k := range map[string]kind{"in one database": split, "between two": moved} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+			dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
 				_, dbs := open(t, target.Privileged(), k)
 				w := newWorld(t, k, dbs)
 				w.fill(20)
