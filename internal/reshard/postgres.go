@@ -165,7 +165,8 @@ func (p postgres) inTheWay(ctx context.Context, s *side) string {
 		"(%s), in a transaction since %s', l.pid, usename, application_name, xact_start) ELSE format('the "+
 		"prepared transaction %L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, "+
 		"prepared) END, coalesce(xact_start, prepared) FROM pg_locks l "+
-		"LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks x JOIN pg_prepared_xacts p ON p.transaction = x.transactionid "+
+		"LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks x "+
+		"JOIN pg_prepared_xacts p ON p.transaction = x.transactionid "+
 		"AND x.pid IS NULL) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction "+
 		"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.relation IN ("+
 		strings.Join(tables, ", ")+") ORDER BY 2 LIMIT 3")
