@@ -3,11 +3,13 @@ package merge_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/mattn/go-sqlite3"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
@@ -192,4 +194,60 @@ func TestKeysOfAllSortsAreGoneThroughInChunks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// nilConn is a connection of SQLite by a driver that returns an empty slice as nil, as those without cgo do.
+type nilConn struct{ *sqlite3.SQLiteConn }
+
+type nilRows struct{ driver.Rows }
+
+func (c nilConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
+	return nilRows{rows}, err
+}
+
+func (r nilRows) Next(dest []driver.Value) error {
+	err := r.Rows.Next(dest)
+	for i, v := range dest {
+		if b, ok := v.([]byte); ok && len(b) == 0 {
+			dest[i] = []byte(nil)
+		}
+	}
+	return err
+}
+
+// nilDriver makes such connections.
+type nilDriver struct{ dsn string }
+
+func (d nilDriver) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+func (d nilDriver) Connect(context.Context) (driver.Conn, error) {
+	conn, err := d.Driver().Open(d.dsn)
+	if err != nil {
+		return nil, err
+	}
+	return nilConn{conn.(*sqlite3.SQLiteConn)}, nil
+}
+
+func TestEmptyBytesAreNotNULLWhateverTheDriverReturnsForThem(t *testing.T) {
+	t.Parallel()
+	target := dbtest.ServersOf("sqlite")[0]
+	source, into := newBase(t, target), newBase(t, target)
+	const schema = "CREATE TABLE things (id BIGINT NOT NULL PRIMARY KEY, v BLOB)"
+	source.exec(t, schema, fmt.Sprintf("INSERT INTO things VALUES (%s, X''), (%s, NULL), (%s, X'00')", id(1, 1), id(1, 2), id(1, 3)))
+	into.exec(t, schema)
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"},
+		Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}},
+		Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
+		Tables:  map[string]*merge.TablePlan{"things": {Policy: merge.Copy}}}
+	byRows := []merge.Option{merge.WithPortableCopy(), merge.WithOpener(func(_ context.Context, dsn string) (*sql.DB, error) {
+		return sql.OpenDB(nilDriver{dsn}), nil
+	})}
+	run(t, open(t, plan, byRows...))
+	const question = "SELECT quote(v) FROM things ORDER BY id"
+	same(t, "the values", into.texts(t, question), source.texts(t, question))
+	into.exec(t, "UPDATE things SET v = NULL WHERE v = X''")
+	if v, err := open(t, plan, byRows...).Verify(t.Context()); err != nil || v.OK {
+		t.Errorf("verify does not see that an empty value is NULL by now: %v, %v", v, err)
+	}
 }

@@ -224,8 +224,11 @@ func (mv *move) readRows(
 			return err
 		}
 		for i, value := range r.values {
-			if text, ok := value.([]byte); ok && isText[i] {
-				r.values[i] = string(text)
+			switch b, ok := value.([]byte); {
+			case ok && isText[i]:
+				r.values[i] = string(b)
+			case ok && b == nil: // no bytes, which some drivers return so, and not NULL
+				r.values[i] = []byte{}
 			}
 		}
 		all = append(all, r)

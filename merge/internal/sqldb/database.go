@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -283,12 +282,11 @@ func (c *cell) Scan(v any) error {
 	switch {
 	case !ok:
 		*c.into = v
-	case b == nil:
-		*c.into = nil
 	case c.text:
 		*c.into = string(b)
 	default:
-		*c.into = bytes.Clone(b)
+		// Some drivers return bytes of which there are none as a nil slice, which another one would store as NULL.
+		*c.into = append([]byte{}, b...)
 	}
 	return nil
 }

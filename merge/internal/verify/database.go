@@ -301,8 +301,8 @@ type cell struct{ value any }
 
 // Scan implements sql.Scanner.
 func (c *cell) Scan(v any) error {
-	if b, ok := v.([]byte); ok && b == nil {
-		v = nil
+	if b, ok := v.([]byte); ok && b == nil { // no bytes, which some drivers return so, and not NULL
+		v = []byte{}
 	}
 	c.value = v
 	return nil
