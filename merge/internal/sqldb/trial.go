@@ -206,8 +206,12 @@ func (r *Trial) write(ctx context.Context, name string, w *Writer, rows [][]any)
 
 // Names reports whether a refusal names a column, as those of strict tables of SQLite do.
 func (r *Trial) Names(refused *RefusedError, column int) bool {
-	return r.d.Kind == SQLite && strings.HasSuffix(refused.Error(), r.name+"."+r.columns[column].Name)
+	text := codeBehind.ReplaceAllString(refused.Error(), "")
+	return r.d.Kind == SQLite && strings.HasSuffix(text, r.name+"."+r.columns[column].Name)
 }
+
+// codeBehind is the number of an error that a driver without cgo puts behind the text of SQLite.
+var codeBehind = regexp.MustCompile(` \(\d+\)$`)
 
 // RefusedError says that the target did not take rows.
 type RefusedError struct{ cause error }
