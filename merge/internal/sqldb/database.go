@@ -285,7 +285,7 @@ func (c *cell) Scan(v any) error {
 	case c.text:
 		*c.into = string(b)
 	default:
-		// Some drivers return bytes of which there are none as a nil slice, which another one would store as NULL.
+		// Some drivers return a value of no bytes as a nil slice, which another one would store as NULL.
 		*c.into = append([]byte{}, b...)
 	}
 	return nil
