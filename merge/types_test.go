@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mattn/go-sqlite3"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
@@ -197,12 +196,20 @@ func TestKeysOfAllSortsAreGoneThroughInChunks(t *testing.T) {
 }
 
 // nilConn is a connection of SQLite by a driver that returns an empty slice as nil, as those without cgo do.
-type nilConn struct{ *sqlite3.SQLiteConn }
+type nilConn struct{ contextConn }
+
+type contextConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
 
 type nilRows struct{ driver.Rows }
 
 func (c nilConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
+	rows, err := c.contextConn.QueryContext(ctx, query, args)
 	return nilRows{rows}, err
 }
 
@@ -216,17 +223,20 @@ func (r nilRows) Next(dest []driver.Value) error {
 	return err
 }
 
-// nilDriver makes such connections.
-type nilDriver struct{ dsn string }
+// nilConnector makes such connections.
+type nilConnector struct {
+	driver driver.Driver
+	dsn    string
+}
 
-func (d nilDriver) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+func (c nilConnector) Driver() driver.Driver { return c.driver }
 
-func (d nilDriver) Connect(context.Context) (driver.Conn, error) {
-	conn, err := d.Driver().Open(d.dsn)
+func (c nilConnector) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.driver.Open(c.dsn)
 	if err != nil {
 		return nil, err
 	}
-	return nilConn{conn.(*sqlite3.SQLiteConn)}, nil
+	return nilConn{conn.(contextConn)}, nil
 }
 
 func TestEmptyBytesAreNotNULLWhateverTheDriverReturnsForThem(t *testing.T) {
@@ -241,7 +251,11 @@ func TestEmptyBytesAreNotNULLWhateverTheDriverReturnsForThem(t *testing.T) {
 		Target:  merge.Target{Name: "s1", Number: 1, DSN: into.dsn},
 		Tables:  map[string]*merge.TablePlan{"things": {Policy: merge.Copy}}}
 	byRows := []merge.Option{merge.WithPortableCopy(), merge.WithOpener(func(_ context.Context, dsn string) (*sql.DB, error) {
-		return sql.OpenDB(nilDriver{dsn}), nil
+		db, err := sql.Open("sqlite3", dsn)
+		if err != nil {
+			return nil, err
+		}
+		return sql.OpenDB(nilConnector{db.Driver(), dsn}), db.Close()
 	})}
 	run(t, open(t, plan, byRows...))
 	const question = "SELECT quote(v) FROM things ORDER BY id"
