@@ -990,3 +990,21 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain"})
 	})
 }
+
+// A document may be cut off anywhere, and say of its parts whatever it wants.
+func FuzzValues(f *testing.F) {
+	for _, text := range []string{`{"a": [1, {"b": "2"}]}`, `a:1:{i:0;a:2:{s:2:"id";i:7;i:1;N;}}`, `O:4:"Hero":1:{s:2:"id";i:7;}`,
+		`a:1:{s:9223372036854775807:"x";i:1;}`, `a:1:{s:-1:"x"`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > census.MaxChars {
+			t.Skip("the census reads so many characters of a text")
+		}
+		for _, v := range census.Values(text, "column") {
+			if !strings.HasPrefix(v.Path, "$") {
+				t.Errorf("%q has the path %q", text, v.Path)
+			}
+		}
+	})
+}

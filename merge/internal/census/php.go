@@ -32,7 +32,7 @@ func (u *unserializer) scalar() (value any, members bool) {
 		return json.Number(u.next(";")), false
 	case "s:":
 		n, err := strconv.Atoi(u.next(`:"`))
-		if err != nil || n < 0 || n+2 > len(u.text) {
+		if err != nil || n < 0 || n > len(u.text)-2 {
 			break
 		}
 		value, u.text = u.text[:n], u.text[n+2:]
