@@ -53,7 +53,7 @@ func noteNumbers(c *config, currentNode func() *node, db *gorm.DB) fill.NumbersN
 		switch {
 		case !d.Pinned:
 			return true, claim(ctx, database)
-		case database.Embedded:
+		case database.Embedded():
 			// A file of SQLite has one writer, which may be the caller. What he writes is there together with his
 			// rows, or with them it is not.
 			return false, claim(ctx, authority.In(d.Dialect, d.Conn))

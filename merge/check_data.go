@@ -235,7 +235,7 @@ func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *
 			if o == s || named == nil || len(rows) == 0 {
 				continue
 			}
-			text, begin := comparedName(o.db.Kind, named.ReadExpression(o.db.Kind)), "("
+			text, begin := sqldb.AnyText(o.db.Kind, named.ReadExpression(o.db.Kind)), "("
 			q := o.db.SQL("SELECT DISTINCT ", text, " FROM ", o.db.Kind.Quote(name.table), " AS s WHERE ", text,
 				" IN ")
 			for row := range rows {
@@ -683,14 +683,13 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 		}
 	}
 	// Only the indexes of SQLite have their own collations.
-	both := src.owner.db.Kind == sqldb.SQLite && c.ws.target.Kind == sqldb.SQLite
 	return slices.ContainsFunc(src.table.Keys(), func(own sqldb.UniqueKey) bool {
 		if !own.Simple() || !sameNames(own.Columns(), k.Columns()) {
 			return false
 		}
 		return !slices.ContainsFunc(own.Parts, func(p sqldb.KeyPart) bool {
 			return !slices.ContainsFunc(k.Parts, func(q sqldb.KeyPart) bool {
-				return p.Column == q.Column && (p.Collation == q.Collation || !both)
+				return p.Column == q.Column && (p.Collation == q.Collation || !src.raw)
 			})
 		})
 	})

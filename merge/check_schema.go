@@ -408,7 +408,7 @@ func (c *schemaCheck) columnsOf(j *tableJob, src *sourceTable) {
 
 // circles reports every circle of references once, and how the run handles it.
 func (c *schemaCheck) circles() {
-	waits := c.ws.target.Kind == sqldb.PostgreSQL
+	waits := c.ws.target.Kind.ChecksAtOnce()
 	for _, loop := range c.ws.circles {
 		p := Problem{Code: CodeCircle}
 		if len(loop.tables) == 1 {
@@ -522,11 +522,8 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
 		return d.Kind.Quote(name[1 : len(name)-1])
 	})
-	if d.Kind == sqldb.PostgreSQL {
-		text = "(" + text + ")::text"
-	}
 	var value any
-	err := d.Row(ctx, d.SQL("SELECT ", text, rows), &value)
+	err := d.Row(ctx, d.SQL("SELECT ", d.Kind.AsText(text), rows), &value)
 	if err == nil && value != nil { // otherwise there are no rows
 		if _, ok := new(big.Rat).SetString(sqldb.Text(value)); !ok {
 			err = fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))

@@ -169,7 +169,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 				r.trial.Untried),
 			Remedy: "a row for which there is no partition will be named by the run"})
 	}
-	whole := r.ws.target.Kind == sqldb.MySQL || r.ws.target.Kind == sqldb.PostgreSQL
+	whole := !r.ws.target.Kind.Untyped()
 	for i, p := range r.src.pairs {
 		// A whole number is taken or refused by these, and never rounded.
 		if !p.native && (!whole || p.target.Family != sqldb.FamilyInt) {
@@ -222,11 +222,11 @@ func changedRows(all []row, before [][]any, kept []row) []row {
 // fitting notes rows with a NULL where the target takes none, and with texts that are longer than a column of
 // the target, which SQLite would take all the same. It returns the others.
 func (r *rehearsal) fitting(rows []row) []row {
-	lite := r.ws.target.Kind == sqldb.SQLite
+	untyped := r.ws.target.Kind.Untyped()
 	return slices.DeleteFunc(rows, func(row row) (misfit bool) {
 		for i, p := range r.src.pairs {
 			text, is := row.values[i].(string)
-			anyway := lite && slices.Contains(r.src.job.target.Primary, p.target.Name)
+			anyway := untyped && slices.Contains(r.src.job.target.Primary, p.target.Name)
 			switch {
 			case row.values[i] == nil && !p.target.Nullable && !anyway:
 				r.find(CodeNull, i, true,
@@ -234,7 +234,8 @@ func (r *rehearsal) fitting(rows []row) []row {
 			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
 				len(text) > p.target.MaxChars &&
 				utf8.RuneCountInString(text) > p.target.MaxChars:
-				r.find(CodeTooLong, i, !lite, fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
+				r.find(CodeTooLong, i, !untyped,
+					fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
 			default:
 				continue
 			}

@@ -62,9 +62,9 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	case wayCopy:
 		err = c.direct(ctx, c.pipe)
 	case wayInsertSelect:
-		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+"."))
+		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+".", ""))
 	case wayAttach:
-		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.")),
+		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.", "main.")),
 			c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
 	}
 	if e := c.entry; err == nil && e.read != e.expected {
@@ -142,7 +142,7 @@ func (c *copier) named(ctx context.Context) (bool, error) {
 // numbers.
 func (c *copier) whole(ctx context.Context, column string) (bool, error) {
 	source := c.src.owner.db
-	if source.Kind != sqldb.SQLite {
+	if !source.Kind.Untyped() {
 		return true, nil
 	}
 	n, err := source.Number(ctx, source.SQL("SELECT COUNT(*) FROM (SELECT 1 FROM ",
@@ -393,15 +393,14 @@ func (c *copier) direct(ctx context.Context,
 	return nil
 }
 
-// insertSelect lets the target read the source, whose tables have a prefix there.
-func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
+// insertSelect lets the target read the source, whose tables have a prefix there, as its own may have.
+func (c *copier) insertSelect(
+	prefix, own string,
+) func(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := c.src.sel
 	s.prefix = prefix
-	into := k.Quote(c.src.job.name)
-	if k == sqldb.SQLite {
-		into = "main." + into
-	}
+	into := own + k.Quote(c.src.job.name)
 	return func(ctx context.Context) (n int64, last []string, err error) {
 		q := c.ws.target.SQL("INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
 		for i, expression := range c.selected(s) {
@@ -426,9 +425,6 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 func (c *copier) lookUpName(q *sqldb.Statement, old string) {
 	k := c.ws.target.Kind
 	key := "CAST(s." + k.Quote(c.src.pairs[c.src.key[0]].source.Name) + " + 0 AS CHAR)"
-	if k == sqldb.SQLite {
-		key = strings.Replace(key, "CHAR)", "TEXT)", 1)
-	}
 	q.Add("COALESCE((SELECT merge_r.new_name FROM ", c.decisions.name(tableRenames), " AS merge_r ",
 		"WHERE merge_r.tbl = ").Bind(c.src.job.name).Add(" AND merge_r.server = ").Bind(c.src.owner.Number).
 		Add(" AND merge_r.row_key = ", key, "), ", old, ")")

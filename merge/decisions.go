@@ -69,7 +69,7 @@ func (d *decisions) count(ctx context.Context) error {
 		return err
 	}
 	for _, table := range decisionTables() {
-		if err := analyze(ctx, d.ws.target, d.name(table)+" (tbl, server, row_key)"); err != nil {
+		if err := d.ws.target.Analyze(ctx, d.name(table)+" (tbl, server, row_key)"); err != nil {
 			return err
 		}
 	}
@@ -107,15 +107,6 @@ func (d *decisions) counts(ctx context.Context, list string) (map[tableServer]in
 	})
 }
 
-// analyze lets PostgreSQL know how many rows a table of the merge has. It takes tables that it knows nothing
-// of for small ones, and would read a whole table for every batch of a look-up, or for every page of groups.
-func analyze(ctx context.Context, target *sqldb.DB, table string) error {
-	if target.Kind != sqldb.PostgreSQL {
-		return nil
-	}
-	return target.Exec(ctx, "ANALYZE "+table)
-}
-
 // summed adds up counts over all tables and servers.
 func summed(counts map[tableServer]int64) (n int64) {
 	for _, c := range counts {
@@ -131,12 +122,9 @@ const rowKey = "row_key"
 // each it returns what stands in the columns that are asked for.
 func (d *decisions) lookup(ctx context.Context, table string, share tableServer, by string, keys []string,
 	columns ...string) (map[string][][]string, error) {
-	batch := 1000
-	if d.ws.target.Kind == sqldb.PostgreSQL {
-		batch = 10_000 // which are bound as one array
-	}
 	found := map[string][][]string{}
-	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(keys))), batch) {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	for part := range slices.Chunk(keys, d.ws.target.Kind.Batch()) {
 		q := d.ws.target.SQL("SELECT ", by, ", ", strings.Join(columns, ", "), " FROM ", d.name(table),
 			" WHERE tbl = ").Bind(share.table).Add(" AND server = ").Bind(share.server).Add(" AND ", by).In(part)
 		err := d.ws.target.EachSteady(ctx, q, func(values []any) error {

@@ -860,7 +860,6 @@ func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
 		}
 		return c.Family != sqldb.FamilyText || c.MaxChars > longestName ||
-			c.MaxChars == 0 && d.ws.target.Kind == sqldb.MySQL ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
 			slices.ContainsFunc(references, taken) || slices.ContainsFunc(d.found, asked)
 	})
@@ -1204,7 +1203,7 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 			continue
 		}
 		name, among := d.reading(i, named.table, named.column)
-		compared := comparedName(s.db.Kind, name)
+		compared := sqldb.AnyText(s.db.Kind, name)
 		among = strings.TrimSuffix(among, name) + compared
 		q := s.db.SQL("SELECT COUNT(DISTINCT ", compared, ")", among, " IN (")
 		for n, text := range texts[i] {
@@ -1225,15 +1224,6 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		return "", nil
 	}
 	return strings.Join(parts, "; "), nil
-}
-
-// comparedName returns an expression of names that can be compared with any text. On MySQL they may have a
-// character set that lacks letters of the text.
-func comparedName(k sqldb.Kind, name string) string {
-	if k == sqldb.MySQL {
-		return "CONVERT(" + name + " USING utf8mb4)"
-	}
-	return name
 }
 
 // inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.

@@ -95,24 +95,19 @@ func numbers(values ...any) ([]int64, error) {
 // needed reports whether a merge needs a name of the target for a table of its own. Its temporary tables
 // would hide or meet those of a game.
 func needed(kind sqldb.Kind, name string) bool {
-	if kind != sqldb.PostgreSQL { // it alone tells names apart by the case of their letters in any case
-		name = strings.ToLower(name)
-	}
+	name = kind.Fold(name)
 	temporary := regexp.MustCompile(`^(merge_(stage|groups|trial)_[0-9]+|merge_apart|tmp_merge_[a-z]+)$`)
 	return ownTables()[name] != "" || temporary.MatchString(name)
 }
 
 // ddl returns the statement that makes a table of the merge or, under its temporary name, one like it.
 func ddl(k sqldb.Kind, table string, temporary bool) string {
-	text, name, columns, suffix := "CREATE TABLE IF NOT EXISTS ", table, ownTables()[table], ""
+	text, name, columns := "CREATE TABLE IF NOT EXISTS ", table, ownTables()[table]
 	if temporary {
 		text, name = "CREATE TEMPORARY TABLE ", "tmp_"+table
 	}
-	if k == sqldb.MySQL {
-		columns = strings.ReplaceAll(columns, " TEXT ", " MEDIUMTEXT ") // TEXT ends after 65,535 bytes there
-		suffix = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-	}
-	return text + k.Quote(name) + " (" + columns + ")" + suffix
+	columns = strings.ReplaceAll(columns, " TEXT ", " "+sqldb.LongText(k)+" ")
+	return text + k.Quote(name) + " (" + columns + ")" + sqldb.Suffix(k)
 }
 
 // The states of a run in merge_run. A fresh target has no row there.

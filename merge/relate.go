@@ -93,7 +93,7 @@ func (ws *workspace) connect(ctx context.Context, name, dsn string, target bool)
 func (ws *workspace) distinct() error {
 	files := map[string]string{}
 	for _, d := range ws.databases() {
-		if d.Kind != sqldb.SQLite || d.Catalog == "" {
+		if !d.Kind.Embedded() || d.Catalog == "" {
 			continue
 		}
 		if other, taken := files[d.Catalog]; taken {
@@ -147,7 +147,7 @@ func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, som
 	own := ws.servers[server]
 	kind := own.db.Kind
 	src := &sourceTable{job: j, server: server, owner: own, sel: newSelection(ws, server), table: source,
-		order: source.Order(), raw: kind == sqldb.SQLite && ws.target.Kind == sqldb.SQLite}
+		order: source.Order(), raw: kind.Untyped() && ws.target.Kind.Untyped()}
 	for _, target := range j.target.Writable() {
 		c, set := source.Column(target.Name), j.plan.Set[target.Name] != ""
 		if c == nil && set {

@@ -181,7 +181,7 @@ type collapser struct {
 func (c *collapser) collapse(ctx context.Context) error {
 	p := c.job.plan
 	c.key = c.job.collapseKey()
-	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return d.Kind != sqldb.SQLite })
+	c.exact = !slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool { return !d.Kind.Untyped() })
 	said := slices.Concat(c.job.target.Primary, p.Key, p.Sum, p.Min, p.Max, []string{p.By})
 	for _, ref := range c.job.refs {
 		if ref.Parent == c.job.name { // what it leads to is known when all have become one
@@ -371,7 +371,7 @@ func (r *renamer) rename(ctx context.Context) error {
 	t := r.ws.target
 	r.last = make([]beginning, len(r.ws.servers))
 	r.renamed = sqldb.NewWriter(t, r.stage.name, append(fixedColumns(), r.stage.columns...),
-		t.Kind == sqldb.SQLite)
+		t.Kind.Untyped())
 	if err := r.rounds(ctx, keys); err != nil {
 		return err
 	}
@@ -507,7 +507,7 @@ func (r *renamer) newKey(values []any) string {
 	var key []any
 	for _, name := range r.job.target.Primary {
 		v, column := values[r.stage.index(name)], r.job.target.Column(name)
-		key = append(key, identity(v, column, r.ws.target.Kind == sqldb.SQLite))
+		key = append(key, identity(v, column, r.ws.target.Kind.Untyped()))
 	}
 	return sqldb.RowKey(key)
 }

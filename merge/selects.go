@@ -204,8 +204,8 @@ func (s selection) setFor(expression, renamed string) string {
 // shown returns an expression of the plan for a column so that no driver changes its value. A text is what
 // PostgreSQL makes of it, and not what a driver makes of a date or of a boolean.
 func (s selection) shown(own *sqldb.Column, expression string) string {
-	if s.kind == sqldb.PostgreSQL && own.Family == sqldb.FamilyText {
-		return expression + "::text"
+	if own.Family == sqldb.FamilyText {
+		return s.kind.AsText(expression)
 	}
 	return expression
 }
@@ -747,7 +747,7 @@ func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, 
 		asked, possible := make([]any, len(key)), !there[n]
 		for i, name := range ref.Target {
 			ok := false
-			asked[i], ok = table.Column(name).Asked(db.Kind, key[i], src.raw && db.Kind == sqldb.SQLite)
+			asked[i], ok = table.Column(name).Asked(db.Kind, key[i], src.raw && db.Kind.Untyped())
 			possible = possible && ok
 		}
 		if !possible {

@@ -70,7 +70,7 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 			return nil, err
 		}
 	}
-	return s, errors.Join(out.Close(), analyze(ctx, ws.target, s.name))
+	return s, errors.Join(out.Close(), ws.target.Analyze(ctx, s.name))
 }
 
 // stagedColumns returns the columns that conflicts and their resolution depend on.
@@ -95,7 +95,7 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 
 // create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
-	t, suffix := s.ws.target, ""
+	t := s.ws.target
 	columns := []string{stageDefinition}
 	for _, c := range s.columns {
 		own := *c
@@ -104,10 +104,8 @@ func (s *stage) create(ctx context.Context) error {
 		}
 		columns = append(columns, own.Like(t.Kind))
 	}
-	if t.Kind == sqldb.MySQL {
-		suffix = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-	}
-	err := t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.name+" ("+strings.Join(columns, ", ")+")"+suffix)
+	err := t.Exec(ctx, "CREATE TEMPORARY TABLE "+s.name+" ("+strings.Join(columns, ", ")+")"+
+		sqldb.Suffix(t.Kind))
 	if err != nil {
 		return err
 	}
@@ -241,7 +239,7 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	}
 	n, err := t.Run(ctx, q)
 	if err == nil && n > 0 {
-		err = analyze(ctx, t, s.found)
+		err = t.Analyze(ctx, s.found)
 	}
 	return n, err
 }
@@ -296,8 +294,8 @@ func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) err
 				g.old = sqldb.Text(values[6])
 			}
 			for i, c := range s.columns {
-				if t.Kind == sqldb.SQLite {
-					break // its values are of any type
+				if t.Kind.Untyped() {
+					break
 				}
 				if g.values[i], err = sqldb.Native(g.values[i], c); err != nil {
 					return err

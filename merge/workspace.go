@@ -228,10 +228,9 @@ func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server
 	return nil
 }
 
-// late returns the columns that a second pass fills. Only PostgreSQL needs one, as it always checks
-// foreign keys.
+// late returns the columns that a second pass fills. One is needed where foreign keys are always checked.
 func (ws *workspace) late(j *tableJob) []string {
-	if ws.target.Kind != sqldb.PostgreSQL {
+	if !ws.target.Kind.ChecksAtOnce() {
 		return nil
 	}
 	var names []string

@@ -42,18 +42,39 @@ func in[T any](list *[]T, places map[[2]string]int, table, name string, first T)
 	return &(*list)[i]
 }
 
+// engine is what a kind of database does in its own way.
+type engine struct {
+	columns, foreigns string   // queries
+	indexes           []string // queries for the unique ones, with the primary keys
+	// describe finds out what the queries do not tell, such as how columns count.
+	describe func(ctx context.Context, r *reader) error
+	write    func(r *reader) error // writes the statements of the plan
+}
+
+func engines() map[dialect.Kind]engine {
+	return map[dialect.Kind]engine{
+		dialect.PostgreSQL: {
+			columns: postgresColumns, foreigns: postgresForeigns, indexes: []string{postgresIndexes},
+			describe: describePostgreSQL, write: writePostgreSQL,
+		},
+		dialect.MySQL: {
+			columns: mysqlColumns, foreigns: mysqlForeigns, indexes: []string{mysqlIndexes},
+			describe: describeMySQL, write: writeMySQL,
+		},
+		dialect.SQLite: {
+			columns: sqliteColumns, foreigns: sqliteForeigns, indexes: []string{sqliteKeys, sqliteIndexes},
+			describe: describeSQLite, write: writeSQLite,
+		},
+	}
+}
+
 // read reads the columns, the foreign keys, and the unique indexes with the primary keys, whose columns come
 // in their order.
 func (r *reader) read(ctx context.Context) (err error) {
-	queries := map[dialect.Kind][]string{
-		dialect.PostgreSQL: {postgresColumns, postgresForeigns, postgresIndexes},
-		dialect.MySQL:      {mysqlColumns, mysqlForeigns, mysqlIndexes},
-		dialect.SQLite:     {sqliteColumns, sqliteForeigns, sqliteKeys, sqliteIndexes},
-	}[r.Kind]
-	if r.columns, err = scan[*column](r, queries[0]); err != nil {
+	if r.columns, err = scan[*column](r, r.engine.columns); err != nil {
 		return err
 	}
-	foreigns, err := scan[foreignRow](r, queries[1])
+	foreigns, err := scan[foreignRow](r, r.engine.foreigns)
 	if err != nil {
 		return err
 	}
@@ -64,7 +85,7 @@ func (r *reader) read(ctx context.Context) (err error) {
 		f.Columns, f.Refers = append(f.Columns, row.Column), append(f.Refers, row.Refers)
 	}
 	clear(places)
-	for _, query := range queries[2:] {
+	for _, query := range r.engine.indexes {
 		rows, err := scan[indexRow](r, query)
 		if err != nil {
 			return err
@@ -74,15 +95,7 @@ func (r *reader) read(ctx context.Context) (err error) {
 			u.columns = append(u.columns, row.Column)
 		}
 	}
-	switch r.Kind {
-	case dialect.PostgreSQL:
-		r.describePostgreSQL()
-	case dialect.MySQL:
-		return r.inPlainMode(ctx, r.describeMySQL)
-	case dialect.SQLite:
-		return r.describeSQLite()
-	}
-	return nil
+	return r.engine.describe(ctx, r)
 }
 
 const (
@@ -121,7 +134,7 @@ const (
 var nextval = regexp.MustCompile(`^nextval\('((?:[^']|'')+)'::regclass\)$`)
 
 // describePostgreSQL finds out how the columns count.
-func (r *reader) describePostgreSQL() {
+func describePostgreSQL(_ context.Context, r *reader) error {
 	for _, c := range r.columns {
 		c.Bits = bitsOf(c.Type)
 		if c.Counts != "" {
@@ -131,9 +144,10 @@ func (r *reader) describePostgreSQL() {
 			c.Sequence, c.Counts = found[1], "nextval"
 		}
 	}
+	return nil
 }
 
-func (r *reader) writePostgreSQL() {
+func writePostgreSQL(r *reader) error {
 	p := r.plan
 	alter := func(c *column) string {
 		return "ALTER TABLE " + r.Quote(c.Table) + " ALTER COLUMN " + r.Quote(c.Name)
@@ -169,6 +183,7 @@ func (r *reader) writePostgreSQL() {
 			"SELECT setval(pg_get_serial_sequence('"+text(r.Quote(key.Table))+"', '"+text(key.Name)+"'), "+
 				greatest+")")
 	}
+	return nil
 }
 
 // text is the inside of a text in SQL.
@@ -207,17 +222,19 @@ var integerType = regexp.MustCompile(
 	`^(tinyint|smallint|mediumint|int|bigint)(\(\d+\))?( unsigned)?( zerofill)?`)
 
 // describeMySQL reads how the tables were made.
-func (r *reader) describeMySQL(db *gorm.DB) error {
-	table := ""
-	for _, c := range r.columns {
-		if c.Bits = bitsOf(c.Type); c.Table != table {
-			table = c.Table
-			if err := r.readDefinitions(db, table); err != nil {
-				return err
+func describeMySQL(ctx context.Context, r *reader) error {
+	return r.inPlainMode(ctx, func(db *gorm.DB) error {
+		table := ""
+		for _, c := range r.columns {
+			if c.Bits = bitsOf(c.Type); c.Table != table {
+				table = c.Table
+				if err := r.readDefinitions(db, table); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // inPlainMode lets a session show everything, and names in backquotes. With ANSI_QUOTES they would stand in
@@ -286,7 +303,7 @@ func (c *column) counting(counts bool) string {
 
 // writeMySQL changes columns without the foreign keys at them. The servers refuse to modify a column that is
 // referred to (error 1833), and columns at the two ends of a foreign key must have one type.
-func (r *reader) writeMySQL() {
+func writeMySQL(r *reader) error {
 	changed := slices.DeleteFunc(slices.Clone(r.keys), func(c *column) bool { return c.Counts == "" })
 	for _, c := range r.wide {
 		if !slices.Contains(changed, c) {
@@ -295,6 +312,7 @@ func (r *reader) writeMySQL() {
 	}
 	r.plan.Forward = r.modify(changed, false)
 	r.plan.Back = r.modify(r.back, true)
+	return nil
 }
 
 func (r *reader) modify(columns []*column, count bool) (statements []string) {
@@ -335,7 +353,7 @@ const (
 )
 
 // describeSQLite reads how the tables were made, and finds out which keys are counted by that.
-func (r *reader) describeSQLite() error {
+func describeSQLite(_ context.Context, r *reader) error {
 	tables, err := scan[struct{ Name, SQL string }](r, sqliteTables)
 	r.ddl = map[string]string{}
 	for _, t := range tables {
@@ -362,7 +380,7 @@ var (
 // writeSQLite makes tables anew, because SQLite cannot change the type of a column. A statement that renames
 // a table looks at all views, and changes the references to the table, unless it is told to do as it did
 // before.
-func (r *reader) writeSQLite() (err error) {
+func writeSQLite(r *reader) (err error) {
 	forward := slices.DeleteFunc(slices.Clone(r.keys), func(c *column) bool { return c.Counts == "" })
 	if r.plan.Forward, err = r.rebuild(forward, plainKey); err != nil {
 		return err

@@ -70,11 +70,11 @@ type Plan struct {
 //
 // It returns an error wrapping [ErrDatabase], or what the database said.
 func Read(ctx context.Context, db *gorm.DB, tables ...any) (*Plan, error) {
-	d, known := dialect.Of(db.Name())
+	engine, known := engines()[dialect.Kind(db.Name())]
 	if !known {
 		return nil, fmt.Errorf("%w: the dialect %s is none of postgres, mysql and sqlite", ErrDatabase, db.Name())
 	}
-	r := &reader{Dialect: d, plan: &Plan{Dialect: db.Name()}}
+	r := &reader{Kind: dialect.Kind(db.Name()), engine: engine, plan: &Plan{Dialect: db.Name()}}
 	r.db = db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	if err := r.read(ctx); err != nil {
 		return nil, fmt.Errorf("%w: its catalog: %w", ErrDatabase, err)
@@ -85,15 +85,8 @@ func Read(ctx context.Context, db *gorm.DB, tables ...any) (*Plan, error) {
 	if err := r.inspect(); err != nil {
 		return nil, err
 	}
-	switch d.Kind {
-	case dialect.PostgreSQL:
-		r.writePostgreSQL()
-	case dialect.MySQL:
-		r.writeMySQL()
-	case dialect.SQLite:
-		if err := r.writeSQLite(); err != nil {
-			return nil, err
-		}
+	if err := engine.write(r); err != nil {
+		return nil, err
 	}
 	return r.plan, nil
 }
@@ -127,9 +120,10 @@ type reference struct{ child, key *column }
 
 // reader reads one database.
 type reader struct {
-	dialect.Dialect
-	db   *gorm.DB
-	plan *Plan
+	dialect.Kind
+	engine engine
+	db     *gorm.DB
+	plan   *Plan
 
 	columns  []*column
 	foreigns []foreign

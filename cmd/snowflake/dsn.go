@@ -97,13 +97,9 @@ func dialectorOf(text string) (gorm.Dialector, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch driver {
-	case dsn.PostgreSQL:
-		return postgres.Open(native), nil
-	case dsn.MySQL:
-		return mysql.Open(native), nil
-	}
-	return sqlite.Open(native), nil
+	return map[string]func(string) gorm.Dialector{
+		dsn.PostgreSQL: postgres.Open, dsn.MySQL: mysql.Open, dsn.SQLite: sqlite.Open,
+	}[driver](native), nil
 }
 
 // driverOf returns the driver for a DSN, and the DSN in the form that this driver reads.

@@ -292,7 +292,7 @@ func (d Database) probeWrite(ctx context.Context, want Origin) error {
 	if d.beneath {
 		return nil
 	}
-	if d.Embedded {
+	if d.Embedded() {
 		limited, cancel := context.WithTimeout(ctx, lockPatience)
 		defer cancel()
 		ctx = limited
@@ -425,7 +425,7 @@ func (d Database) whereabouts(ctx context.Context, leases string) string {
 
 // inMemory reports whether the database is one of SQLite in memory.
 func (d Database) inMemory(ctx context.Context) (is bool, err error) {
-	if !d.Embedded {
+	if !d.Embedded() {
 		return false, nil
 	}
 	err = sqltable.Persist(ctx, func() (err error) {

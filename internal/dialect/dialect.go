@@ -143,6 +143,39 @@ func (k Kind) Bind(n int) string {
 	return "?"
 }
 
+// Embedded reports whether the database lives in this process, with no server to grant rights and connect to,
+// and with one writer at a time.
+func (k Kind) Embedded() bool { return k == SQLite }
+
+// Untyped reports whether a column may have values of any type, whatever its own type is.
+func (k Kind) Untyped() bool { return k == SQLite }
+
+// HasTarget reports whether the clause of an INSERT for rows that are there already names the unique index
+// that it is about, and can have a condition.
+func (k Kind) HasTarget() bool { return k != MySQL }
+
+// ChecksAtOnce reports whether each statement has to keep the foreign keys. The other databases let a session
+// switch the check off.
+func (k Kind) ChecksAtOnce() bool { return k == PostgreSQL }
+
+// AsText returns an expression so that its value comes as the text that the database makes of it, where a
+// driver would make something else of it, or an operator refuse its type.
+func (k Kind) AsText(expression string) string {
+	if k == PostgreSQL {
+		return "(" + expression + ")::text"
+	}
+	return expression
+}
+
+// Fold returns a name as it is compared with others: PostgreSQL alone tells names apart by the case of their
+// letters in any case.
+func (k Kind) Fold(name string) string {
+	if k == PostgreSQL {
+		return name
+	}
+	return strings.ToLower(name)
+}
+
 // EqualOrNull is the comparison for which two NULLs are equal.
 func (k Kind) EqualOrNull() string {
 	switch k {
@@ -175,9 +208,6 @@ type Dialect struct {
 	Durable string
 	// Title gives a connection its name, where a statement can do that.
 	Title string
-	// Embedded means that the database lives in this process, with no server to grant rights and
-	// connect to, and with one writer at a time.
-	Embedded bool
 	// Autocommits means that a setting of the session decides whether a statement alone is
 	// committed.
 	Autocommits bool
@@ -220,7 +250,6 @@ func Of(name string) (Dialect, bool) {
 			Insert:      "INSERT INTO",
 			UnlessThere: " ON CONFLICT (%s) DO NOTHING",
 			Integer:     "bigint", Text: "varchar(255)", Time: "varchar(30)",
-			Embedded: true,
 		}, true
 	}
 	return Dialect{}, false
@@ -270,7 +299,7 @@ func (d Dialect) Schemas(table, other string) (query string, args []any) {
 // Here returns a query, with its arguments, for words that say in which database of which server a connection
 // is. On SQLite they are the name of the file, and there is no row if it has no such database.
 func (d Dialect) Here(schema string) (query string, args []any) {
-	if d.Embedded {
+	if d.Embedded() {
 		return "SELECT " + d.here() + " FROM pragma_database_list WHERE name = ? COLLATE NOCASE", []any{schema}
 	}
 	return "SELECT " + d.here(), nil

@@ -448,7 +448,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
 		return
 	}
-	if db.Name() == dialect.MySQL {
+	if !dialect.Kind(db.Name()).HasTarget() {
 		j.guardDuplicates(stmt, fr)
 		j.send(stmt, fr, fr.unrepeated(j))
 		return
@@ -484,12 +484,11 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 }
 
 // isAboutKey reports whether rows with new keys need no clause. Either its target is the primary key, or GORM
-// has put it there for an association, and the model has no other key that the clause could be for. MySQL
-// knows no target.
+// has put it there for an association, and the model has no other key that the clause could be for.
 func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
 	others := len(f.plans.uniqueIndexes(fr.plan)) > 0
 	if targetsPrimaryKey(fr.plan.schema, conflict) {
-		return db.Name() != dialect.MySQL || !others
+		return dialect.Kind(db.Name()).HasTarget() || !others
 	}
 	return !others && isAssociation(db.Statement, conflict)
 }

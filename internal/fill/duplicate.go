@@ -22,21 +22,20 @@ type duplicate struct {
 
 // duplicateOf reads the error of an INSERT. It returns false for every other error.
 func duplicateOf(stmt *gorm.Statement, err error) (duplicate, bool) {
-	switch stmt.Name() {
-	case dialect.MySQL:
-		return duplicateOfMySQL(stmt, err.Error())
-	case dialect.SQLite:
-		return duplicateOfSQLite(stmt, err.Error())
-	case dialect.PostgreSQL:
-		return duplicateOfPostgres(stmt, err)
+	read, known := map[string]func(*gorm.Statement, error) (duplicate, bool){
+		dialect.MySQL: duplicateOfMySQL, dialect.SQLite: duplicateOfSQLite,
+		dialect.PostgreSQL: duplicateOfPostgres,
+	}[stmt.Name()]
+	if !known {
+		return duplicate{}, false
 	}
-	return duplicate{}, false
+	return read(stmt, err)
 }
 
 // duplicateOfMySQL reads: Error 1062 (23000): Duplicate entry '5' for key 'orders.PRIMARY'. MariaDB and older
 // versions do not name the table. The words between may be of any language.
-func duplicateOfMySQL(stmt *gorm.Statement, text string) (d duplicate, is bool) {
-	text, ok := strings.CutSuffix(text, "'")
+func duplicateOfMySQL(stmt *gorm.Statement, err error) (d duplicate, is bool) {
+	text, ok := strings.CutSuffix(err.Error(), "'")
 	if !ok || !strings.Contains(text, "1062") {
 		return d, false
 	}
@@ -57,8 +56,8 @@ func duplicateOfMySQL(stmt *gorm.Statement, text string) (d duplicate, is bool) 
 
 // duplicateOfSQLite reads: UNIQUE constraint failed: orders.shop, orders.id. An index on an expression is
 // named in place of columns.
-func duplicateOfSQLite(stmt *gorm.Statement, text string) (d duplicate, is bool) {
-	_, list, found := strings.Cut(text, "UNIQUE constraint failed: ")
+func duplicateOfSQLite(stmt *gorm.Statement, err error) (d duplicate, is bool) {
+	_, list, found := strings.Cut(err.Error(), "UNIQUE constraint failed: ")
 	if !found {
 		return d, false
 	}

@@ -187,7 +187,7 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 	query, args := d.SchemaOf(d.QuoteParts(parts))
 	if query == "" {
 		where.known = true
-		if d.Embedded {
+		if d.Embedded() {
 			where.schema, where.table = strings.ToLower(where.schema), strings.ToLower(where.table)
 			where.temporary = where.schema == "temp"
 			if where.schema == "main" {

@@ -97,8 +97,9 @@ func rowsWithoutKey(f *frame, cells []cellID) map[int]bool {
 // doubtful lists the generated cells of rows that may meet another row under the clause.
 func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cellID {
 	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
-	// a conflict on another unique key fails the statement. MySQL knows no conflict target.
-	freshKeyIsNew := db.Name() != dialect.MySQL && targetsPrimaryKey(f.plan.schema, conflict) && !ignores
+	// a conflict on another unique key fails the statement.
+	freshKeyIsNew := !ignores && dialect.Kind(db.Name()).HasTarget() &&
+		targetsPrimaryKey(f.plan.schema, conflict)
 	var cells []cellID
 	for i := range f.rows.count() {
 		start, freshKey := len(cells), false

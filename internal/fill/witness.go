@@ -63,7 +63,7 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 	if q == nil || q.pool == nil {
 		return
 	}
-	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && db.Name() != dialect.SQLite {
+	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && !dialect.Kind(db.Name()).Embedded() {
 		ctx := orBackground(db.Statement.Context)
 		time.AfterFunc(askAfter, func() { w.askNow(ctx, nil, nil) })
 	}

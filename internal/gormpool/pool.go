@@ -89,7 +89,7 @@ func Open[S any, D ~string](
 	if db.Statement != nil && db.Statement.Context != nil {
 		ctx = db.Statement.Context
 	}
-	if db.Name() == dialect.SQLite {
+	if dialect.Kind(db.Name()).Embedded() {
 		return openEmbedded(ctx, db, application, open)
 	}
 	name := func(driver, dsn string) string { return named(db.Name(), driver, dsn, c.Purpose) }

@@ -45,7 +45,7 @@ func dropRowTriggers(t *table) (drops []string) {
 // onTable is the name of a table where a trigger says what it is of. SQLite wants it without the schema, and
 // so in the bodies of triggers.
 func onTable(d *database, table string) string {
-	if _, name := dialect.Split(table); d.Embedded {
+	if _, name := dialect.Split(table); d.Embedded() {
 		return name
 	}
 	return table

@@ -69,7 +69,7 @@ func bytesOf(ctx context.Context, m *machine) (bytes int64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("the size of %s: %w", t.now, err)
 		}
-		if bytes += n; t.side.d.Embedded { // It is the size of the file.
+		if bytes += n; t.side.d.Embedded() { // It is the size of the file.
 			return n, nil
 		}
 	}
@@ -143,7 +143,7 @@ func dress(ctx context.Context, m *machine) error {
 // If foreign keys come late, those of the new table are dropped until the cutover.
 func finery(ctx context.Context, old, fresh *table) (statements []string, err error) {
 	d := old.side.d
-	if d.Embedded {
+	if d.Embedded() {
 		return nil, nil // It has none of this.
 	}
 	rows, err := d.about(ctx, d.pool, old.now, d.extras)

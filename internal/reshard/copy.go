@@ -114,7 +114,7 @@ const maxWitnesses = 64
 func (t *table) choose(ctx context.Context) error {
 	d := t.side.d
 	t.witnesses = map[int64]bool{}
-	if d.Embedded {
+	if d.Embedded() {
 		return nil // It has no TRUNCATE, and its rows are counted.
 	}
 	keys := func(where, order string) ([]int64, error) {

@@ -107,7 +107,7 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 
 // reading calls do with where rows can be read whose values go to another database.
 func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) error {
-	if d.Embedded {
+	if d.Embedded() {
 		return do(d.pool) // Nothing is set there, and a transaction might lock the file.
 	}
 	return d.transaction(ctx, do)

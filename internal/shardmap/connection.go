@@ -40,7 +40,7 @@ func ping(ctx context.Context, db *gorm.DB) error {
 // result before that. So GORM may see columns as they were before, unless the statement with which it
 // begins runs on the same connection.
 func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
-	if db.Name() != dialect.SQLite {
+	if !dialect.Kind(db.Name()).Embedded() {
 		return fn(db)
 	}
 	if _, err := db.DB(); err != nil {

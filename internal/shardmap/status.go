@@ -90,7 +90,7 @@ func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
 	db = plain(ctx, db)
 	err := db.Raw("SELECT COUNT(*) FROM " + db.Statement.Quote(t.Table)).Scan(&t.Rows).Error
 	d, _ := dialect.Of(db.Name())
-	if err != nil || d.Embedded {
+	if err != nil || d.Embedded() {
 		return err
 	}
 	query, args := d.Bytes(t.Table)

@@ -78,7 +78,7 @@ func Request[T any](
 		})
 		return answer, err
 	}
-	if c.Dialect.Embedded {
+	if c.Dialect.Embedded() {
 		answer, err = attempt.Detached(ctx, do)
 	} else {
 		answer, err = do()
@@ -193,9 +193,9 @@ func (t *Table) once(ctx context.Context, k Kind, ask func(context.Context, Quer
 		}
 	}()
 	switch {
-	case k == probes, k == Aside, k == Alone && t.spec.Dialect.Embedded: // it begins a transaction itself
+	case k == probes, k == Aside, k == Alone && t.spec.Dialect.Embedded(): // it begins a transaction itself
 		return ask(ctx, conn)
-	case t.spec.Dialect.Embedded:
+	case t.spec.Dialect.Embedded():
 		return t.askEmbedded(ctx, conn, k, ask)
 	case t.spec.Dedicated:
 		return ask(ctx, conn)
@@ -213,7 +213,7 @@ func (t *Table) once(ctx context.Context, k Kind, ask func(context.Context, Quer
 // take longer than an attempt may, and then no attempt would ever get through. So a connection that an
 // attempt could not wait for is made without it, once more and with more time, and serves a later one.
 func (t *Table) connect(ctx context.Context, k Kind) (*sql.Conn, error) {
-	if t.spec.Dialect.Embedded || k == probes {
+	if t.spec.Dialect.Embedded() || k == probes {
 		return t.open(ctx, k)
 	}
 	if t.pool.Stats().Idle > 0 {
@@ -337,7 +337,7 @@ func preparing(d dialect.Dialect) []string {
 	switch {
 	case d.Autocommits:
 		return []string{"SET autocommit = 1", "SET SESSION " + ownTransaction}
-	case d.Embedded:
+	case d.Embedded():
 		// A request that has to wait tries again by itself, and ends with its context.
 		return []string{"PRAGMA busy_timeout = 250"}
 	}

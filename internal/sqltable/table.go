@@ -228,12 +228,12 @@ func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
 		t.turn = make(chan struct{}, 1)
 		db.SetMaxOpenConns(3)
 		db.SetMaxIdleConns(1)
-		if s.Dialect.Embedded {
+		if s.Dialect.Embedded() {
 			db.SetMaxIdleConns(0)
 		}
 		db.SetConnMaxLifetime(connectionLifetime)
 	}
-	t.oneWriter = s.Dialect.Embedded || !s.Dedicated && db.Stats().MaxOpenConnections == 1
+	t.oneWriter = s.Dialect.Embedded() || !s.Dedicated && db.Stats().MaxOpenConnections == 1
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	if err := t.setUp(ctx); err != nil {
@@ -570,7 +570,7 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 			return t.notAnswered(err)
 		}
 	}
-	if t.spec.Dialect.Embedded {
+	if t.spec.Dialect.Embedded() {
 		scattered, err := t.inMemory(ctx)
 		if err != nil {
 			return t.notAnswered(err) // A request that was given up may still read the field.
@@ -584,7 +584,7 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 func (t *Table) locate(ctx context.Context) (asked bool, err error) {
 	s := &t.spec
 	place, named := Named(s.Dialect, s.Table)
-	asked = !named && !s.Dialect.Embedded
+	asked = !named && !s.Dialect.Embedded()
 	if asked {
 		kind := Aside
 		if s.Dialect.Kind == dialect.PostgreSQL {
@@ -819,7 +819,7 @@ func (t *Table) tryOut(ctx context.Context) error {
 	kind, trials := Writes, []string{
 		nothing, fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE 1 = 0", t.name, t.columns[1]),
 	}
-	if t.spec.Dialect.Embedded {
+	if t.spec.Dialect.Embedded() {
 		// There are no rights to try, and a trial would wait for whoever writes.
 		kind, trials = Aside, []string{"EXPLAIN " + nothing}
 	}

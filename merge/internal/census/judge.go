@@ -612,8 +612,7 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 	}
 	all, kinds, err := c.kinds(ctx, table, maxKinds, func(server int, other *sqldb.Column) bool {
 		// Frameworks give names of types 255 characters, and PostgreSQL any number.
-		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind &&
-			(other.MaxChars > 0 || c.servers[server].Kind != sqldb.MySQL)
+		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
 		spans := c.spans[Column{table, other.Name}]
 		many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
 		return (text || other.Family == sqldb.FamilyInt) && !many

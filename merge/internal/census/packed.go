@@ -234,11 +234,7 @@ const wholeText = ""
 func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sqldb.Column) error {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	text := name
-	if d.Kind == sqldb.PostgreSQL {
-		text += "::text"
-	}
-	rows, err := d.Strings(ctx, d.SQL("SELECT SUBSTR(", text, ", 1, ",
+	rows, err := d.Strings(ctx, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
 		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
 	if err != nil {
 		return err

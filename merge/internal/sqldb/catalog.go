@@ -88,6 +88,22 @@ func (c *Column) Like(k Kind) string {
 	return text + " NULL"
 }
 
+// Suffix ends the statement that makes a table of the merge, which has transactions and takes every letter.
+func Suffix(k Kind) string {
+	if k == MySQL {
+		return " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+	}
+	return ""
+}
+
+// LongText is a type for texts of millions of bytes. TEXT of MySQL ends after 65,535.
+func LongText(k Kind) string {
+	if k == MySQL {
+		return "MEDIUMTEXT"
+	}
+	return "TEXT"
+}
+
 // UniqueKey is a unique index, or the primary key.
 type UniqueKey struct {
 	Name  string

@@ -172,6 +172,15 @@ func (d *DB) transaction(ctx context.Context, fn func() (commit string, err erro
 	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
 }
 
+// Analyze lets PostgreSQL know how many rows a new table has. It takes tables that it knows nothing of for
+// small ones, and would read a whole table for every batch of a look-up, or for every page of groups.
+func (d *DB) Analyze(ctx context.Context, table string) error {
+	if d.Kind != PostgreSQL {
+		return nil
+	}
+	return d.Exec(ctx, "ANALYZE "+table)
+}
+
 // DropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
 // from dropping a table of the game.
 func (d *DB) DropTemporary(ctx context.Context, table string) error {

@@ -86,6 +86,15 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 		with(FamilyText, FamilyBytes) && k != PostgreSQL
 }
 
+// AnyText returns an expression of texts that can be compared with any other. On MySQL they may have a
+// character set that lacks letters of the other one.
+func AnyText(k Kind, expression string) string {
+	if k == MySQL {
+		return "CONVERT(" + expression + " USING utf8mb4)"
+	}
+	return expression
+}
+
 // Exactly returns an expression of a column that is equal to the [Constant] of one value only. The name of
 // the column has its alias.
 func (c *Column) Exactly(k Kind, name string) string {
