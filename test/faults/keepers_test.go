@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ const (
 	wantedStart = 15 * time.Second
 	// startPatience is how long all keepers together may need on a machine that is busy.
 	startPatience = 5 * time.Minute
+	// longestPause is about how long a process waits at most before it tries to start again.
+	longestPause = 32 * time.Second
 	// mostStatements is how many statements one start may take. It takes 8 to 11. Keepers that all want
 	// the same number would take hundreds.
 	mostStatements = 30
@@ -106,12 +109,13 @@ func (h *fullHouse) fill(db *gorm.DB) {
 	}
 }
 
-// open opens a store and acquires its keeper. It tries again if the server was too slow, as the
-// manager of a process does. A number that such an attempt has taken all the same falls free with its
+// open opens a store and acquires its keeper. It tries again if the server was too slow, after pauses that grow
+// and differ, as the manager of a process does: a server that is asked by all at once once more may answer none
+// of them in time. A number that such an attempt has taken all the same falls free with its
 // window, so until then the others may find none; that is no reason to give up either.
 func (h *fullHouse) open(ctx context.Context, i int, db *gorm.DB) (err error) {
 	silent := lease.WithLogger(slog.New(slog.DiscardHandler))
-	for {
+	for pause := time.Second; ; pause = min(2*pause, longestPause) {
 		if h.stores[i] == nil {
 			h.stores[i], err = gormlease.New(db)
 		}
@@ -126,7 +130,7 @@ func (h *fullHouse) open(ctx context.Context, i int, db *gorm.DB) (err error) {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(time.Second):
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }
