@@ -62,7 +62,7 @@ func (s *side) capture(ctx context.Context) error {
 	}
 	s.m.reached(stepListed)
 	for _, t := range s.tables {
-		missing, err := missingTriggers(ctx, d.pool, t)
+		missing, _, err := missingTriggers(ctx, d.pool, t)
 		if err != nil {
 			return err
 		}
@@ -76,12 +76,20 @@ func (s *side) capture(ctx context.Context) error {
 	return nil
 }
 
-// missingTriggers returns the triggers that a table lacks.
-func missingTriggers(ctx context.Context, q gorm.ConnPool, t *table) ([]trigger, error) {
+// missingTriggers returns the triggers that a table lacks, and the names of those that are not of the job.
+func missingTriggers(
+	ctx context.Context, q gorm.ConnPool, t *table,
+) (missing []trigger, more []string, err error) {
 	there, err := t.side.d.about(ctx, q, t.now, t.side.d.triggerList)
-	return slices.DeleteFunc(t.side.d.triggers(t), func(one trigger) bool {
-		return slices.ContainsFunc(there, func(row []string) bool { return row[0] == one.name })
-	}), err
+	missing = t.side.d.triggers(t)
+	for _, row := range there {
+		own := func(one trigger) bool { return one.name == row[0] }
+		if !slices.ContainsFunc(missing, own) {
+			more = append(more, row[0])
+		}
+		missing = slices.DeleteFunc(missing, own)
+	}
+	return missing, more, err
 }
 
 // alter changes a table that is in use. Whoever wants to write then waits behind it, so it waits for

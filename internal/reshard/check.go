@@ -131,12 +131,7 @@ func dress(ctx context.Context, m *machine) error {
 			return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
 		}
 	}
-	for _, mv := range m.moves {
-		if err := refuseLosses(ctx, mv); err != nil {
-			return err
-		}
-	}
-	return nil
+	return refuseAllLosses(ctx, m)
 }
 
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
@@ -279,22 +274,33 @@ func validateForeignKeys(ctx context.Context, m *machine) error {
 // or a CHECK, would be lost without a word. So both are described by the catalog, line by line and without
 // names, and no line of the old table may be missing.
 
+func refuseAllLosses(ctx context.Context, m *machine) error {
+	for _, mv := range m.moves {
+		if err := refuseLosses(ctx, mv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // refuseLosses returns an error if the new table of a move lacks what the old one has.
 func refuseLosses(ctx context.Context, mv *move) error {
-	old, err := mv.old.side.d.facts(ctx, mv.old)
+	old, err := factsOf(ctx, held{}, mv.old)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w", mv.old.now, err)
+		return err
 	}
-	fresh, err := mv.fresh.side.d.facts(ctx, mv.fresh)
+	fresh, err := factsOf(ctx, held{}, mv.fresh)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w", mv.fresh.Name, err)
+		return err
 	}
+	mv.old.facts = old
 	alike, err := areAlike(ctx, mv)
 	if err != nil {
 		return err
 	}
-	lost := slices.DeleteFunc(old, func(fact string) bool {
-		return slices.Contains(fresh, fact) || !alike && !anyKey.MatchString(fact)
+	lost := slices.DeleteFunc(slices.Clone(old), func(fact string) bool {
+		return slices.Contains(fresh, fact) || !alike && !anyKey.MatchString(fact) ||
+			strings.HasPrefix(fact, foreign)
 	})
 	if len(lost) == 0 {
 		return nil
@@ -302,6 +308,26 @@ func refuseLosses(ctx context.Context, mv *move) error {
 	return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
 		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
 		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
+}
+
+// factsOf describes a table.
+func factsOf(ctx context.Context, h held, t *table) (facts []string, err error) {
+	d := t.side.d
+	look := func(q gorm.ConnPool) error {
+		facts, err = d.facts(ctx, q, t)
+		return err
+	}
+	// The catalog may write a default as the session says.
+	if q := h[d]; q != nil {
+		err = look(q)
+	} else {
+		err = d.reading(ctx, look)
+	}
+	if err != nil {
+		err = fmt.Errorf("looking at %s: %w", t.now, err)
+	}
+	slices.Sort(facts)
+	return facts, err
 }
 
 // areAlike reports whether both databases describe tables in the same words. MySQL and MariaDB do so for keys
@@ -318,6 +344,9 @@ func areAlike(ctx context.Context, mv *move) (bool, error) {
 	fresh, err := number(ctx, mv.fresh.side.d.pool, query)
 	return old == fresh, err
 }
+
+// foreign is how the fact of a foreign key begins. The new table has got these keys, but under other names.
+const foreign = "CONSTRAINT "
 
 // maxLost is how many facts an error names.
 const maxLost = 10

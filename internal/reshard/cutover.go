@@ -37,6 +37,9 @@ func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) 
 		err = m.Map.Close(ctx)
 		m.reached(stepClosed)
 	}
+	if err == nil && begun { // Whoever began may have ended long ago.
+		err = refuseAllLosses(ctx, m.machine)
+	}
 	if err == nil {
 		stopped, err = locked(ctx, m.machine, func(h held) error { return m.cut(ctx, h) })
 	}
@@ -91,14 +94,17 @@ func (m cutter) cut(ctx context.Context, h held) error {
 // settle copies and compares what is listed, while nobody can add to that.
 func (m cutter) settle(ctx context.Context, h held) error {
 	for _, t := range tablesOf(m.old) {
-		missing, err := missingTriggers(ctx, h[t.side.d], t)
-		if err == nil && len(missing) > 0 {
-			err = fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
+		missing, more, err := missingTriggers(ctx, h[t.side.d], t)
+		switch {
+		case err != nil:
+			return err
+		case len(missing) > 0:
+			return fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
 				"writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
 				missing[0].name, t.now)
-		}
-		if err != nil {
-			return err
+		case len(more) > 0:
+			return fmt.Errorf("%w: somebody has made the trigger %s of %s meanwhile, and it would stay with the old "+
+				"table: drop it, call the step again, and make it on the new table", errs.ErrSharding, more[0], t.now)
 		}
 	}
 	for _, mv := range m.moves {
@@ -106,6 +112,16 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		if err == nil && !slices.Equal(columns, mv.oldColumns) {
 			err = fmt.Errorf("%w: somebody has changed the columns of %s meanwhile: call the step again",
 				errs.ErrSharding, mv.old.now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, t := range tablesOf(m.old) {
+		facts, err := factsOf(ctx, h, t)
+		if err == nil && !slices.Equal(facts, t.facts) {
+			err = fmt.Errorf("%w: somebody has changed indexes or constraints of %s meanwhile: call the step again",
+				errs.ErrSharding, t.now)
 		}
 		if err != nil {
 			return err

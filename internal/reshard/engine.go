@@ -43,9 +43,9 @@ type engine interface {
 	// rename returns the statements that give a table another name.
 	rename(quoted, name string) []string
 
-	// facts describes the columns, the indexes and the constraints of a table, without the rule of its shard
-	// and without foreign keys, which the new tables get later.
-	facts(ctx context.Context, t *table) ([]string, error)
+	// facts describes the columns, the indexes and the constraints of a table, without the rule of its shard,
+	// and without foreign keys that come late.
+	facts(ctx context.Context, q gorm.ConnPool, t *table) ([]string, error)
 	// foreignKeys returns the foreign keys of a table, sorted by their names.
 	foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) ([]foreignKey, error)
 	// counters returns the columns of a table that the database counts, and how far it has come.

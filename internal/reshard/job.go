@@ -115,6 +115,8 @@ type table struct {
 	n    int    // the position in the entry
 	away string // what an old table is called in the end
 	now  string // what it is called
+	// facts describe an old table as it was compared with the new ones.
+	facts []string
 	// witnesses are keys of rows that were there when the comparison began, and to which nobody has written
 	// since. If one of them is still there, nobody has emptied the table meanwhile: whoever does so and stores
 	// the row again is seen by a trigger.

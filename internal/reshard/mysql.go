@@ -292,13 +292,9 @@ var (
 )
 
 // facts reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the last
-// one the options of the table.
-func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) {
-	var rows [][]string
-	err = m.onConnection(ctx, func(c *sql.Conn) error {
-		rows, err = texts(ctx, c, "SHOW CREATE TABLE "+t.quoted())
-		return err
-	})
+// one the options of the table. Its session must have been set.
+func (m mysql) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
+	rows, err := texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +308,6 @@ func (m mysql) facts(ctx context.Context, t *table) (facts []string, err error) 
 		case !strings.HasPrefix(line, "CONSTRAINT"):
 			line = keyName.ReplaceAllString(line, "$1")
 		case name == nil: // a foreign key
-			continue
 		default:
 			if _, _, _, own := shardmap.ReadCheckName(name[2]); own {
 				continue

@@ -184,7 +184,7 @@ func (p postgres) rename(quoted, name string) []string {
 	return []string{"ALTER TABLE " + quoted + " RENAME TO " + p.Quote(bare(name))}
 }
 
-func (p postgres) facts(ctx context.Context, t *table) (facts []string, err error) {
+func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
 	const column = " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
 		"LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum " +
 		"WHERE c.oid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"
@@ -207,7 +207,7 @@ func (p postgres) facts(ctx context.Context, t *table) (facts []string, err erro
 		"SELECT pg_get_constraintdef(o.oid), o.conname FROM pg_constraint o WHERE o.conrelid = to_regclass($1) " +
 			"AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
 	} {
-		rows, err := p.about(ctx, p.pool, t.now, query)
+		rows, err := p.about(ctx, q, t.now, query)
 		if err != nil {
 			return nil, err
 		}

@@ -532,28 +532,68 @@ func TestWhatAMigrationAddsWhileRowsAreCopiedIsNotLost(t *testing.T) {
 }
 
 // The last look at a table without a lock may come before a migration, and the lock after it.
-func TestAColumnThatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
+func TestWhatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		_, dbs := open(t, target.Shared(t).Privileged(), moved)
+		kind := dbs[0].Name()
 		w := newWorld(t, moved, dbs)
 		w.fill(100)
-		add := func(db *gorm.DB, table string) {
-			must(t, db.Exec("ALTER TABLE "+table+" ADD COLUMN late integer").Error, "a column")
+		const old = "items_10"
+		fresh := w.to[0].tables[1].Name
+		if kind == "postgres" {
+			must(t, dbs[0].Exec("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").Error,
+				"a function")
 		}
-		w.job.reached = func(s step) {
-			if s == stepClosed {
-				w.job.reached = func(step) {}
-				add(dbs[0], "items_10")
+		trigger := "CREATE TRIGGER own AFTER INSERT ON items_10 " + map[string]string{
+			"sqlite": "BEGIN SELECT 1; END", "mysql": "FOR EACH ROW SET @own = 1",
+			"postgres": "FOR EACH ROW EXECUTE FUNCTION nothing()",
+		}[kind]
+		untie := "DROP TRIGGER own"
+		if kind == "postgres" {
+			untie += " ON items_10"
+		}
+		const key = "ALTER TABLE items_10 ADD CONSTRAINT late_key FOREIGN KEY (order_id) REFERENCES orders_10 (id)"
+		cases := []struct{ name, add, says, after string }{
+			{"a column", "ALTER TABLE items_10 ADD COLUMN late integer", "changed the columns", "ALTER TABLE " + fresh +
+				" ADD COLUMN late integer"},
+			{"an index", "CREATE UNIQUE INDEX late_index ON items_10 (note, order_id, id)", "changed indexes or constraints",
+				"CREATE UNIQUE INDEX late_fresh_index ON " + fresh + " (note, order_id, id)"},
+			{"a trigger", trigger, "has made the trigger own", ""},
+			{"a foreign key", key, "changed indexes or constraints", ""},
+		}
+		for _, c := range cases {
+			if kind == "sqlite" && c.add == key {
+				continue // It cannot be added to a table.
+			}
+			w.job.reached = func(s step) {
+				if s == stepClosed {
+					w.job.reached = func(step) {}
+					must(t, dbs[0].Exec(c.add).Error, c.name)
+				}
+			}
+			_, err := w.job.Run(t.Context())
+			if kind == "postgres" && c.add == key {
+				must(t, err, "Run, which reads foreign keys under the lock")
+				break
+			}
+			says(t, err, old, c.says, "call the step again")
+			w.check(false)
+			if c.after != "" {
+				must(t, dbs[1].Exec(c.after).Error, c.name+" of the new table")
+			}
+			if c.add == trigger {
+				must(t, dbs[0].Exec(untie).Error, untie)
 			}
 		}
-		_, err := w.job.Run(t.Context())
-		says(t, err, "changed the columns of items_10", "call the step again")
-		w.check(false)
-		add(dbs[1], w.to[0].tables[1].Name)
-		_, err = w.job.Run(t.Context())
-		must(t, err, "Run again")
+		if kind != "postgres" {
+			_, err := w.job.Run(t.Context())
+			must(t, err, "Run again")
+		}
 		w.check(true)
+		if kind != "sqlite" && dbs[1].Exec("INSERT INTO "+fresh+" (id, order_id, note) VALUES (40001, 40001, 'alone')").Error == nil {
+			t.Error("a row without its order was stored, so the foreign key is lost")
+		}
 	})
 }
 

@@ -41,7 +41,8 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		w := newWorld(t, moved, set)
 		w.fill(10)
 		columns := map[string]string{
-			"postgres": "ADD day date, ADD lasted interval, ADD rate float8, ADD happened timestamptz, ADD raw bytea",
+			"postgres": "ADD day date DEFAULT '2020-02-03', ADD lasted interval DEFAULT '-1 days +02:03', " +
+				"ADD rate float8 DEFAULT 0.1, ADD happened timestamptz DEFAULT '2020-02-03 04:05:06+07', ADD raw bytea DEFAULT '\\x00ff'",
 			"mysql":    "ADD happened timestamp NULL",
 		}[target.Dialect]
 		must(t, plain[0].Exec("ALTER TABLE items_10 "+columns).Error, "columns")

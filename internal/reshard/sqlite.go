@@ -96,7 +96,7 @@ func (s sqlite) rename(quoted, name string) []string {
 	return []string{"ALTER TABLE " + quoted + " RENAME TO " + s.Quote(bare(name))}
 }
 
-func (s sqlite) facts(ctx context.Context, t *table) (facts []string, err error) {
+func (s sqlite) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
 	for _, query := range []string{
 		"SELECT 'the column ' || name || ' ' || lower(type) FROM pragma_table_xinfo(?, 'main')",
 		"SELECT 'NOT NULL of ' || name FROM pragma_table_xinfo(?, 'main') WHERE \"notnull\" <> 0",
@@ -111,7 +111,7 @@ func (s sqlite) facts(ctx context.Context, t *table) (facts []string, err error)
 			"ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
 		"SELECT '', sql FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
 	} {
-		rows, err := s.about(ctx, s.pool, t.now, query)
+		rows, err := s.about(ctx, q, t.now, query)
 		if err != nil {
 			return nil, err
 		}
