@@ -93,39 +93,8 @@ func (m cutter) cut(ctx context.Context, h held) error {
 
 // settle copies and compares what is listed, while nobody can add to that.
 func (m cutter) settle(ctx context.Context, h held) error {
-	for _, t := range tablesOf(m.old) {
-		missing, more, err := missingTriggers(ctx, h[t.side.d], t)
-		switch {
-		case err != nil:
-			return err
-		case len(missing) > 0:
-			return fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
-				"writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
-				missing[0].name, t.now)
-		case len(more) > 0:
-			return fmt.Errorf("%w: somebody has made the trigger %s of %s meanwhile, and it would stay with the old "+
-				"table: drop it, call the step again, and make it on the new table", errs.ErrSharding, more[0], t.now)
-		}
-	}
-	for _, mv := range m.moves {
-		columns, err := mv.old.side.d.columnsOf(ctx, h[mv.old.side.d], mv.old.now)
-		if err == nil && !slices.Equal(columns, mv.oldColumns) {
-			err = fmt.Errorf("%w: somebody has changed the columns of %s meanwhile: call the step again",
-				errs.ErrSharding, mv.old.now)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, t := range tablesOf(m.old) {
-		facts, err := factsOf(ctx, h, t)
-		if err == nil && !slices.Equal(facts, t.facts) {
-			err = fmt.Errorf("%w: somebody has changed indexes or constraints of %s meanwhile: call the step again",
-				errs.ErrSharding, t.now)
-		}
-		if err != nil {
-			return err
-		}
+	if err := m.refuseChanges(ctx, h); err != nil {
+		return err
 	}
 	if err := m.drainHeld(ctx, h); err != nil {
 		return err
@@ -137,6 +106,49 @@ func (m cutter) settle(ctx context.Context, h held) error {
 		return err
 	}
 	return m.testify(ctx, h)
+}
+
+// refuseChanges returns an error if an old table is not as it was when it was looked at last. A migration may
+// have come between that and the lock.
+func (m cutter) refuseChanges(ctx context.Context, h held) error {
+	for _, t := range tablesOf(m.old) {
+		missing, more, err := missingTriggers(ctx, h[t.side.d], t)
+		switch {
+		case err != nil:
+			return err
+		case len(missing) > 0:
+			return fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
+				"writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
+				missing[0].name, t.now)
+		case len(more) > 0:
+			return fmt.Errorf("%w: somebody has made the trigger %s of %s meanwhile, and it would stay with the "+
+				"old table: drop it, call the step again, and make it on the new table", errs.ErrSharding,
+				more[0], t.now)
+		}
+	}
+	changed := func(what, table string) error {
+		return fmt.Errorf("%w: somebody has changed %s of %s meanwhile: call the step again", errs.ErrSharding,
+			what, table)
+	}
+	for _, mv := range m.moves {
+		columns, err := mv.old.side.d.columnsOf(ctx, h[mv.old.side.d], mv.old.now)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(columns, mv.oldColumns) {
+			return changed("the columns", mv.old.now)
+		}
+	}
+	for _, t := range tablesOf(m.old) {
+		facts, err := factsOf(ctx, h, t)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(facts, t.facts) {
+			return changed("indexes or constraints", t.now)
+		}
+	}
+	return nil
 }
 
 // drainHeld copies what is listed until nothing is. What differs in one round has had a copy in its way, such

@@ -184,43 +184,36 @@ func (p postgres) rename(quoted, name string) []string {
 	return []string{"ALTER TABLE " + quoted + " RENAME TO " + p.Quote(bare(name))}
 }
 
+// facts asks once, because a cutover does so under the lock.
 func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
 	const column = " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
 		"LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum " +
 		"WHERE c.oid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"
-	for _, query := range []string{
-		"SELECT format('the column %s %s', a.attname, format_type(a.atttypid, a.atttypmod))" + column,
-		"SELECT format('NOT NULL of %s', a.attname)" + column + " AND a.attnotnull",
+	rows, err := p.about(ctx, q, t.now, strings.Join([]string{
+		"SELECT format('the column %s %s', a.attname, format_type(a.atttypid, a.atttypmod)), NULL" + column,
+		"SELECT format('NOT NULL of %s', a.attname), NULL" + column + " AND a.attnotnull",
 		// A sequence is called like its table.
-		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' " +
-			"ELSE 'the expression' END, replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname)" +
+		"SELECT format('%s %s of %s', CASE a.attgenerated WHEN '' THEN 'DEFAULT' ELSE 'the expression' END, " +
+			"replace(pg_get_expr(f.adbin, f.adrelid), c.relname, '...'), a.attname), NULL" +
 			column + " AND f.oid IS NOT NULL",
-		"SELECT format('GENERATED AS IDENTITY of %s', a.attname)" + column + " AND a.attidentity <> ''",
-		"SELECT format('COLLATE %s of %s', a.attcollation::regcollation, a.attname)" + column +
+		"SELECT format('GENERATED AS IDENTITY of %s', a.attname), NULL" + column + " AND a.attidentity <> ''",
+		"SELECT format('COLLATE %s of %s', a.attcollation::regcollation, a.attname), NULL" + column +
 			" AND a.attcollation <> (SELECT typcollation FROM pg_type WHERE oid = a.atttypid)",
-		"SELECT format('the comment on %s', coalesce(a.attname, 'the table')) FROM pg_description d LEFT JOIN " +
-			"pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND d.objsubid > 0 " +
+		"SELECT format('the comment on %s', coalesce(a.attname, 'the table')), NULL FROM pg_description d " +
+			"LEFT JOIN pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND d.objsubid > 0 " +
 			"WHERE d.classoid = 'pg_class'::regclass AND d.objoid = to_regclass($1)",
 		"SELECT format('%sindex %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, " +
-			"substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)')) FROM pg_index i " +
+			"substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)')), NULL FROM pg_index i " +
 			"WHERE i.indrelid = to_regclass($1)",
-		"SELECT pg_get_constraintdef(o.oid), o.conname FROM pg_constraint o WHERE o.conrelid = to_regclass($1) " +
-			"AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
-	} {
-		rows, err := p.about(ctx, q, t.now, query)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			if len(row) > 1 {
-				if _, _, _, own := shardmap.ReadCheckName(row[1]); own {
-					continue
-				}
-			}
+		"SELECT pg_get_constraintdef(o.oid), o.conname::text FROM pg_constraint o WHERE o.conrelid = " +
+			"to_regclass($1) AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
+	}, " UNION ALL "))
+	for _, row := range rows {
+		if _, _, _, own := shardmap.ReadCheckName(row[1]); !own {
 			facts = append(facts, row[0])
 		}
 	}
-	return facts, nil
+	return facts, err
 }
 
 func (p postgres) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {

@@ -43,7 +43,7 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		columns := map[string]string{
 			"postgres": "ADD day date DEFAULT '2020-02-03', ADD lasted interval DEFAULT '-1 days +02:03', " +
 				"ADD rate float8 DEFAULT 0.1, ADD happened timestamptz DEFAULT '2020-02-03 04:05:06+07', ADD raw bytea DEFAULT '\\x00ff'",
-			"mysql":    "ADD happened timestamp NULL",
+			"mysql": "ADD happened timestamp NULL",
 		}[target.Dialect]
 		must(t, plain[0].Exec("ALTER TABLE items_10 "+columns).Error, "columns")
 		must(t, plain[0].Exec("ALTER TABLE items_10 ADD CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders_10 (id)").Error,
