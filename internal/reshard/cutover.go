@@ -117,8 +117,8 @@ func (m cutter) refuseChanges(ctx context.Context, h held) error {
 		case err != nil:
 			return err
 		case len(missing) > 0:
-			return fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not all "+
-				"writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
+			return fmt.Errorf("%w: somebody has dropped or switched off the trigger %s of %s meanwhile, so not "+
+				"all writes were seen: see that nobody does so again, and call the step again", errs.ErrSharding,
 				missing[0].name, t.now)
 		case len(more) > 0:
 			return fmt.Errorf("%w: somebody has made the trigger %s of %s meanwhile, and it would stay with the "+
