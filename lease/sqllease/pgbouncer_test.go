@@ -5,12 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -32,7 +26,7 @@ import (
 func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := pgBouncer(t, target)
+	dsn := servers.PgBouncer(t, target.DSN(t))
 	var err error
 	for i := 0; i < 3 && err == nil; i++ { // the first of them prepares its statements
 		var store *gormlease.Store
@@ -71,7 +65,7 @@ func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := pgBouncer(t, target)
+	dsn := servers.PgBouncer(t, target.DSN(t))
 	for _, mode := range nightly.Pick([]string{"exec"}, []string{"exec", "simple_protocol"}) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -88,47 +82,4 @@ func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	}
 	shared := newStore(t, openPool(t, target, dsn+"&default_query_exec_mode=exec"), sqllease.PostgreSQL)
 	must(t, storetest.Holds(t, shared, storetest.Create(t, shared, storetest.First(1))))
-}
-
-// pgBouncer starts a PgBouncer before a fresh database and returns a DSN that leads through it.
-func pgBouncer(t *testing.T, target dbtest.Target) string {
-	t.Helper()
-	program := servers.Program(t, "postgres", "pgbouncer")
-	server, err := pgconn.ParseConfig(target.DSN(t))
-	if err != nil {
-		t.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
-	}
-	quoted := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
-	port := servers.Reserve(t)
-	database := fmt.Sprintf("shop = host=%s port=%d dbname=%s user=%s pool_size=2", quoted(server.Host),
-		server.Port, quoted(server.Database), quoted(server.User))
-	if server.Password != "" {
-		database += " password=" + quoted(server.Password)
-	}
-	lines := []string{
-		"[databases]", database,
-		"[pgbouncer]",
-		"listen_addr = 127.0.0.1", "listen_port = " + port, "unix_socket_dir =", "auth_type = any",
-		"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,search_path",
-	}
-	// Since 1.21 it can learn the prepared statements, if it is told to or, since 1.24, is not told otherwise.
-	if version, err := exec.CommandContext(t.Context(), program, "--version").Output(); err == nil &&
-		!regexp.MustCompile(`PgBouncer 1\.(1?\d|20)\.`).Match(version) {
-		lines = append(lines, "max_prepared_statements = 0")
-	}
-	if os.Getuid() == 0 {
-		lines = append(lines, "user = nobody") // it does not run as root
-	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "pgbouncer.ini")
-	must(t, os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	servers.Start(t, dir, program, config)
-	servers.Eventually(t, func() error {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	})
-	return "postgres://shop@127.0.0.1:" + port + "/shop?sslmode=disable"
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 )
 
@@ -73,6 +74,11 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 			err)
 	}
 	d.Kind, d.TiDB = kind, tidb
+	if kind == PostgreSQL {
+		if err := refusePooler(ctx, d); err != nil {
+			return err
+		}
+	}
 	if tidb && !target {
 		return fmt.Errorf("%w: %s: it is TiDB, which has no sessions that only read, so a merge cannot promise "+
 			"to leave it as it is; TiDB can be the target only", ErrOpen, d.Name)
@@ -128,6 +134,55 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		return fmt.Errorf("%w: %s: %w", ErrOpen, d.Name, err)
 	}
 	return nil
+}
+
+// refusePooler returns an error if a connection has no session of the server to itself, as with PgBouncer in
+// transaction mode. The settings of a merge would stay with sessions that programs of the game get next, which
+// could not write any more, and its temporary tables would be gone. Such a pooler gives a transaction the
+// session that was free last, or another one than before.
+func refusePooler(ctx context.Context, d *DB) error {
+	const rounds = 4 // Others may take sessions meanwhile.
+	if d.pool.Stats().MaxOpenConnections == 1 {
+		d.pool.SetMaxOpenConns(2)
+	}
+	shared, err := false, error(nil)
+	for n := 0; n < rounds && err == nil && !shared; n++ {
+		shared, err = sharesSession(ctx, d)
+	}
+	// The driver has prepared a statement in one session, and another one does not know it, or had it already.
+	if state := dialect.State(err); shared || state == "42P05" || state == "26000" {
+		return fmt.Errorf("%w: %s: its connections go through a pooler that gives each transaction another "+
+			"session, such as PgBouncer in transaction mode, and what a merge sets for its session would meet the "+
+			"programs of the game: name the server itself in the DSN, or a pooler in session mode", ErrOpen, d.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: looking for a pooler: %w", ErrOpen, d.Name, err)
+	}
+	return nil
+}
+
+// sharesSession reports whether two connections of a database had the same session, or one of them two.
+func sharesSession(ctx context.Context, d *DB) (shared bool, err error) {
+	other, err := d.pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, other.Close()) }()
+	var first, others, second int64
+	const session = "SELECT pg_backend_pid()"
+	if err := d.conn.QueryRowContext(ctx, session).Scan(&first); err != nil {
+		return false, err
+	}
+	tx, err := other.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	if err := tx.QueryRowContext(ctx, session).Scan(&others); err != nil || others == first {
+		return others == first, err
+	}
+	err = d.conn.QueryRowContext(ctx, session).Scan(&second)
+	return second != first, err
 }
 
 // makeRoom lets the session of the target sort and compare the keys of some hundred thousand rows in memory.
