@@ -38,6 +38,17 @@ func anyConfig(t *testing.T, target dbtest.Target) {
 		"DisableNestedTransaction": func() *gorm.Config { return &gorm.Config{DisableNestedTransaction: true} },
 		"FullSaveAssociations":     func() *gorm.Config { return &gorm.Config{FullSaveAssociations: true} },
 		"AllowGlobalUpdate":        func() *gorm.Config { return &gorm.Config{AllowGlobalUpdate: true} },
+		"PropagateUnscoped":        func() *gorm.Config { return &gorm.Config{PropagateUnscoped: true} },
+		"DefaultContextTimeout":    func() *gorm.Config { return &gorm.Config{DefaultContextTimeout: time.Minute} },
+		"DefaultTransactionTimeout": func() *gorm.Config {
+			return &gorm.Config{DefaultTransactionTimeout: time.Minute}
+		},
+		"PrepareStmtMaxSize": func() *gorm.Config {
+			return &gorm.Config{PrepareStmt: true, PrepareStmtMaxSize: 1, PrepareStmtTTL: time.Millisecond}
+		},
+		"IgnoreRelationshipsWhenMigrating": func() *gorm.Config {
+			return &gorm.Config{IgnoreRelationshipsWhenMigrating: true}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &sharded{T: t, plugin: snowflakeplugin.New(snowflakeplugin.WithNode(1))}
