@@ -96,13 +96,11 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 				"ALLOW_INVALID_DATES' /*M! , optimizer_switch = 'subquery_cache=off' */",
 			// INSERT SELECT would lock the rows of the source under REPEATABLE READ.
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-			// Whole tables are read by one statement, and the target may need a while for some of the rows.
-			"SET SESSION net_write_timeout = 3600",
 		},
 		PostgreSQL: {
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET bytea_output = 'hex'", "SET extra_float_digits = 1", "SET standard_conforming_strings = on",
-			"SET statement_timeout = 0", "SET array_nulls = on", "SET lc_monetary = 'C'",
+			"SET array_nulls = on", "SET lc_monetary = 'C'",
 			// Policies that hide rows become an error: half of the rows would be merged otherwise.
 			"SET row_security = off",
 		},
@@ -114,7 +112,7 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 			MySQL:      {"SET SESSION foreign_key_checks = 0"},
 			PostgreSQL: {"SET default_transaction_read_only = off"}}
 	}
-	for _, s := range append(settings, role[kind]...) {
+	for _, s := range slices.Concat(settings, role[kind], unlimited(kind)) {
 		if err := d.Exec(ctx, s); err != nil {
 			return fmt.Errorf("%w: %s: setting up the session failed: %w", ErrOpen, d.Name, err)
 		}
@@ -185,6 +183,18 @@ func sharesSession(ctx context.Context, d *DB) (shared bool, err error) {
 	return second != first, err
 }
 
+// unlimited returns the statements by which a session ends only with its connection, however long it waits for
+// the other databases or for a statement of its own.
+func unlimited(k Kind) []string {
+	return map[Kind][]string{
+		// The comment is for MariaDB alone. MySQL has a limit for SELECT, and reads the other one.
+		MySQL: {"SET SESSION wait_timeout = 604800, net_write_timeout = 3600 " +
+			"/*M! , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */"},
+		PostgreSQL: {"SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', " +
+			"'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')"},
+	}[k]
+}
+
 // makeRoom lets the session of the target sort and compare the keys of some hundred thousand rows in memory.
 // With the defaults, which are meant for many sessions at a time, that goes through files and takes several
 // times as long. A server that does not allow it does the same more slowly.
@@ -223,6 +233,11 @@ func Lock(ctx context.Context, d *DB) (func() error, error) {
 		return nil, d.failed(err)
 	}
 	l := &DB{Name: d.Name, Kind: d.Kind, Catalog: d.Catalog, conn: conn, pool: d.pool}
+	for _, s := range unlimited(d.Kind) {
+		if err := l.Exec(ctx, s); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
 	sum := sha256.Sum256([]byte("merge " + d.Catalog))
 	free := func() error { return nil }
 	switch d.Kind {

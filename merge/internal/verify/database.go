@@ -90,7 +90,9 @@ func (d *database) session() []string {
 		// MariaDB would take one answer of a subquery for another text that the subquery tells apart.
 		all := []string{"SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'",
 			"SET SESSION sql_select_limit = 18446744073709551615, sql_auto_is_null = 0",
-			"SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */"}
+			"SET SESSION sql_mode = '' /*M! , optimizer_switch = 'subquery_cache=off' */",
+			"SET SESSION wait_timeout = 604800, net_write_timeout = 3600 /*M! , max_statement_time = 0 */" +
+				" /*!50708 , max_execution_time = 0 */"}
 		if d.tidb { // which has no sessions that only read. It can be the target only, and nothing here writes.
 			return all
 		}
@@ -99,8 +101,10 @@ func (d *database) session() []string {
 		return []string{
 			"SET TimeZone = 'UTC'", "SET DateStyle = 'ISO, YMD'", "SET IntervalStyle = 'postgres'",
 			"SET extra_float_digits = 3", "SET bytea_output = 'hex'", "SET standard_conforming_strings = on",
-			"SET statement_timeout = 0", "SET row_security = off", "SET lc_monetary = 'C'",
-			"SET default_transaction_read_only = on",
+			"SET row_security = off", "SET lc_monetary = 'C'", "SET default_transaction_read_only = on",
+			// The database that waits for the other one must not lose its session.
+			"SELECT set_config(name, '0', false) FROM pg_settings WHERE name LIKE 'idle%timeout' OR name IN " +
+				"('statement_timeout', 'transaction_timeout')",
 		}
 	}
 	return []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
