@@ -112,8 +112,8 @@ func (m mysql) unlessTaken(mv *move) (begin, end string) {
 	return "", " ON DUPLICATE KEY UPDATE " + key + " = " + mv.fresh.quoted() + "." + key
 }
 
-// checkRight tries to make a trigger on a table that is not there. The server tells a right that is missing
-// before it tells that.
+// checkRight refuses servers on which no cutover is safe. Then it tries to make a trigger on a table that is
+// not there. The server tells a right that is missing before it tells that.
 func (m mysql) checkRight(ctx context.Context, s *side) error {
 	if m.pool.Stats().MaxOpenConnections == 1 {
 		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
@@ -126,6 +126,17 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 	if strings.Contains(version[0][0], "TiDB") {
 		return fmt.Errorf("%w: TiDB has no triggers, so nothing tells which rows are written while others are "+
 			"copied", errs.ErrSharding)
+	}
+	// Galera, and MySQL's own cluster if it has no single primary.
+	clusters, err := texts(ctx, m.pool, "SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = "+
+		"'ON' OR Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF'")
+	if err != nil {
+		return err
+	}
+	if len(clusters) > 0 {
+		return fmt.Errorf("%w: the server belongs to a cluster all of whose servers take writes (%s is %s), and "+
+			"a cutover locks tables on one of them only, so writes of the others would be lost: shards can be "+
+			"changed where one server takes all writes", errs.ErrSharding, clusters[0][0], clusters[0][1])
 	}
 	nowhere := m.Quoted(beside(s.tables[0].Name, s.begin+"_nowhere"))
 	err = run(ctx, m.pool, "CREATE TRIGGER "+nowhere+" AFTER INSERT ON "+nowhere+

@@ -3,15 +3,21 @@
 package faults_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
@@ -21,7 +27,7 @@ import (
 func TestAClusterWhoseNodesAreAllWrittenToRepeatsAndLosesNothing(t *testing.T) {
 	nightly.Only(t, "three servers take two minutes; TestSwapsThatAreNotAnsweredNeitherRepeatNorLoseANumber "+
 		"has one")
-	parent, nodes := t, newCluster(t)
+	parent, nodes := t, newCluster(t, 3)
 	var addresses []string
 	for _, n := range nodes {
 		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
@@ -56,8 +62,41 @@ func complainTo(nodes []*server, t *testing.T) { //nolint:thelper // it fails no
 	}
 }
 
-// newCluster starts three servers of MariaDB that are one Galera cluster.
-func newCluster(t *testing.T) []*server {
+// A lock of tables holds on one node, and writes of the others would come to it too late.
+func TestShardsOfAGaleraClusterAreNotChanged(t *testing.T) {
+	nightly.Only(t, "a server of its own takes some seconds; TestWhatCannotMoveIsRefusedByName has other refusals")
+	node := newCluster(t, 1)[0]
+	node.admin("CREATE DATABASE faults")
+	db := node.target.OpenDSN(t, node.patientDSN(node.port), nil)
+	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1))
+	if err := db.Use(plugin); err != nil {
+		t.Fatal(err)
+	}
+	type parcel struct {
+		ID int64 `gorm:"primaryKey" snowflake:"true"`
+	}
+	router, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 2, Databases: []*gorm.DB{db}}, &parcel{})
+	if err == nil {
+		err = router.AutoMigrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := db.Migrator().GetTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = resharding.Split(t.Context(), router, resharding.Class{Residue: 0, Modulus: 2}, 2)
+	if !errors.Is(err, snowflakeplugin.ErrSharding) || !strings.Contains(err.Error(), "wsrep_on is ON") {
+		t.Errorf("Split says %v, want that the server belongs to a cluster", err)
+	}
+	if after, err := db.Migrator().GetTables(); err != nil || !slices.Equal(before, after) {
+		t.Errorf("Split has made tables: %v before, and now %v (%v)", before, after, err)
+	}
+}
+
+// newCluster starts servers of MariaDB that are one Galera cluster.
+func newCluster(t *testing.T, size int) []*server {
 	t.Helper()
 	f := privateServer("mariadb")
 	library := f
@@ -65,7 +104,7 @@ func newCluster(t *testing.T) []*server {
 	provider := library.find(t, "libgalera_smm.so")
 	f.find(t, "rsync")
 	var group []string
-	for range 3 {
+	for range size {
 		group = append(group, "127.0.0.1:"+servers.Reserve(t))
 	}
 	others := "" // the first node begins the cluster
