@@ -1008,3 +1008,40 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+// Each field of a map has a row, so every number is a key, and hits prove nothing. Some fields are towns, and have
+// more rows, whose keys no database counts: they are taken from somewhere.
+func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE fields (" + countedKey(target) + ", soil INTEGER)",
+				"CREATE TABLE towns (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
+				"CREATE TABLE farms (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
+				"CREATE TABLE grades (step INTEGER NOT NULL PRIMARY KEY, points INTEGER)",
+				"CREATE TABLE walls (" + countedKey(target) + ", town INTEGER)"}
+			var towns []int
+			for field := 1; field <= 400; field++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO fields (soil) VALUES (%d)", pick(seed+field, 9)))
+				switch pick(seed+3*field, 4) {
+				case 0:
+					towns = append(towns, field)
+					statements = append(statements, fmt.Sprintf("INSERT INTO towns VALUES (%d, %d)", field, pick(field, 900)))
+				case 1:
+					statements = append(statements, fmt.Sprintf("INSERT INTO farms VALUES (%d, %d)", field, pick(field, 900)))
+				}
+			}
+			for n := range 150 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO walls (town) VALUES (%d)", towns[pick(seed+n, len(towns))]))
+			}
+			for step := 1; step <= 60; step++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO grades VALUES (%d, %d)", step, 10*step+pick(seed+step, 9)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(9))
+		expect(t, found, map[string]string{"towns.place": "perhaps fields.id", "farms.place": "perhaps fields.id",
+			"walls.town": "towns.place", "grades.step": "plain", "fields.id": "plain", "walls.id": "plain",
+			"fields.soil": "plain", "towns.folk": "plain"})
+	})
+}

@@ -70,11 +70,22 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return all, nil
 		}
 		for _, m := range matches {
-			if own, err := c.repeatsKey(ctx, col, m); own || err != nil {
-				f := finding(Possible, m, "")
-				f.Evidence += "; each row has its own key there"
-				return []Finding{f}, err
+			own, err := c.repeatsKey(ctx, col, m)
+			if err != nil {
+				return nil, err
 			}
+			why := ""
+			switch {
+			case own:
+				why = "each row has its own key there"
+			case c.takesKeys(col, m):
+				why = "no database counts these keys, and they go as far as those"
+			default:
+				continue
+			}
+			f := finding(Possible, m, "")
+			f.Evidence += "; " + why
+			return []Finding{f}, nil
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
 		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
@@ -244,6 +255,13 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 		}
 	}
 	return true, nil
+}
+
+// takesKeys reports whether a key that no database counts may be taken from those of a table, all of which are
+// there: each number is a key of the fields of a map, and so hits prove nothing.
+func (c *Census) takesKeys(col Column, m match) bool {
+	return slices.Contains(c.keys, col) && !c.installed[col.Table] && !c.counts(col) && c.counts(m.key) &&
+		m.full() && m.reaches()
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
