@@ -257,8 +257,8 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	return true, nil
 }
 
-// takesKeys reports whether a key that no database counts may be taken from those of a table, all of which are
-// there: each number is a key of the fields of a map, and so hits prove nothing.
+// takesKeys reports whether a key that no database counts may be taken from those of a table, all of which
+// are there: each number is a key of the fields of a map, and so hits prove nothing.
 func (c *Census) takesKeys(col Column, m match) bool {
 	return slices.Contains(c.keys, col) && !c.installed[col.Table] && !c.counts(col) && c.counts(m.key) &&
 		m.full() && m.reaches()
