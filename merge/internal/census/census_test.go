@@ -1045,3 +1045,41 @@ func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
 			"fields.soil": "plain", "towns.folk": "plain"})
 	})
 }
+
+// The last of several columns that are called alike have a few values only, which prove nothing by themselves.
+func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE letters (" + countedKey(target) + ", day INTEGER)",
+				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, ally1 INTEGER, ally2 INTEGER, ally3 INTEGER, ally4 INTEGER, " +
+					"skill1 INTEGER, skill2 INTEGER, skill3 INTEGER)"}
+			var alive []int
+			for n := 1; n <= 500; n++ {
+				if pick(seed+n, 4) > 0 {
+					alive = append(alive, n)
+				}
+			}
+			for i, n := range alive {
+				of := func(more int) int { return alive[pick(seed+7*n+more, len(alive))] }
+				third := 0
+				switch {
+				case i%60 == 0:
+					third = 1 + pick(seed+i, 500) // some were deleted
+				case i%20 == 0:
+					third = of(3)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d, %d, %d, 0, %d, %d, %d)", n, of(1),
+					of(2), third, pick(n, 60), pick(n+1, 60), pick(n+2, 9)))
+			}
+			for n := range 600 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO letters (day) VALUES (%d)", pick(n, 300)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(9))
+		expect(t, found, map[string]string{"heroes.ally1": "heroes.id", "heroes.ally2": "heroes.id",
+			"heroes.ally3": "perhaps heroes.id when ally3 <> 0", "heroes.ally4": "none",
+			"heroes.skill1": "plain", "heroes.skill2": "plain", "heroes.skill3": "plain"})
+	})
+}

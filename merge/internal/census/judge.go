@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,6 +301,50 @@ func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][
 				return err
 			}
 			all[i] = found[0]
+		}
+	}
+	return nil
+}
+
+// numbered finds the numbers in the name of a column.
+var numbered = regexp.MustCompile("[0-9]+")
+
+// bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
+// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
+func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
+	siblings := map[Column][]int{}
+	for i, f := range all {
+		name := Column{f.Table, numbered.ReplaceAllString(f.Name, "#")}
+		if name.Name != f.Name && f.Verdict != None && !f.partly {
+			siblings[name] = append(siblings[name], i)
+		}
+	}
+	for _, some := range siblings {
+		refer := map[Column]int{} // how many refer to a table
+		for _, i := range some {
+			if all[i].Verdict >= Possible {
+				refer[all[i].Parent]++
+			}
+		}
+		for parent, n := range refer {
+			if n < 2 || 2*n < len(some) || len(refer) > 1 {
+				continue
+			}
+			for _, i := range some {
+				if all[i].Verdict != Plain || parent == all[i].Column {
+					continue
+				}
+				found, err := c.compare(ctx, all[i].Column, []match{{key: parent, named: 3}}, false)
+				if err != nil {
+					return err
+				}
+				judged, err := c.judge(ctx, all[i].Column, found)
+				if err != nil {
+					return err
+				}
+				all[i] = judged[0]
+				all[i].Verdict = min(all[i].Verdict, Possible)
+			}
 		}
 	}
 	return nil
