@@ -1083,3 +1083,31 @@ func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.
 			"heroes.skill1": "plain", "heroes.skill2": "plain", "heroes.skill3": "plain"})
 	})
 }
+
+// The founders of guilds are old heroes, whose keys are as small as levels. But levels are equal in many rows, and
+// each guild has another founder.
+func TestSmallKeysThatDifferInEachRowAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE guilds (" + countedKey(target) + ", founder INTEGER, best INTEGER, place INTEGER, level INTEGER)"}
+			guilds := 0
+			for n := 6; n <= heroes; n++ {
+				if pick(seed+n, 14) == 0 {
+					continue
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(n, 60)))
+				if guilds < 45 && pick(seed+3*n, 2) == 0 {
+					guilds++
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds (founder, best, place, level) VALUES (%d, %d, %d, %d)",
+						n, 5000+97*n, 46-guilds, 6+pick(seed+n, 40)))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 900), server(9, 700))
+		expect(t, found, map[string]string{"guilds.founder": "perhaps heroes.id", "guilds.best": "plain",
+			"guilds.place": "plain", "guilds.level": "plain"})
+	})
+}

@@ -75,12 +75,18 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			if err != nil {
 				return nil, err
 			}
+			differ, err := c.differ(ctx, col, m)
+			if err != nil {
+				return nil, err
+			}
 			why := ""
 			switch {
 			case own:
 				why = "each row has its own key there"
 			case c.takesKeys(col, m):
 				why = "no database counts these keys, and they go as far as those"
+			case differ:
+				why = "no two rows have the same"
 			default:
 				continue
 			}
@@ -263,6 +269,30 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 func (c *Census) takesKeys(col Column, m match) bool {
 	return slices.Contains(c.keys, col) && !c.installed[col.Table] && !c.counts(col) && c.counts(m.key) &&
 		m.full() && m.reaches()
+}
+
+// differ reports whether each row has another value, with gaps between them, and all are keys of a table that
+// has gaps as well. So many levels and counts would be equal in some rows, and ranks have no gaps.
+func (c *Census) differ(ctx context.Context, col Column, m match) (bool, error) {
+	if values, _ := m.counts(); values < minValues || !m.full() || -m.chance() < 2 {
+		return false, nil
+	}
+	rare := 0.0
+	for i, d := range c.servers {
+		s := c.spans[col][i]
+		if s.distinct == 0 {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		rows, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+			" WHERE ", name, " <> 0"))
+		n, room := float64(s.distinct), width(s.min, s.max)
+		if err != nil || rows > s.distinct || n > 0.9*room {
+			return false, err
+		}
+		rare += n * n / 2 / room // so many numbers of this range differ by chance once in e to this
+	}
+	return rare >= 3, nil
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
