@@ -145,6 +145,54 @@ func TestRowsThatNoConditionAppliesToAreNamedBeforeAndAfterTheMerge(t *testing.T
 	})
 }
 
+// A condition is SQL of the servers, about what their rows hold: the target may be another kind of database, and
+// the keys that follow are others there.
+func TestVerifyAsksTheServersWhichRowsAConditionAppliesTo(t *testing.T) {
+	t.Parallel()
+	schema := []string{clans[0], "CREATE TABLE coins (id INTEGER NOT NULL PRIMARY KEY, worth BIGINT)",
+		"CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY, about INTEGER)"}
+	server := func(n int) []string {
+		all := clansOf(n, 1, 40)[:1]
+		for i := 1; i <= 200; i++ {
+			all = append(all, fmt.Sprintf("INSERT INTO coins VALUES (%d, 0)", i),
+				fmt.Sprintf("INSERT INTO notes VALUES (%s, %d)", id(n, i), []int{1 + i%40, 100 + i%90}[i%2]))
+		}
+		return all
+	}
+	for name, c := range map[string]struct{ servers, target, when string }{
+		"other keys":    {"sqlite", "sqlite", "about < 100"},
+		"another kind":  {"sqlite", "postgres", "`about` < 100"},
+		"other quoting": {"postgres", "mysql", `"about" < 100`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			targets, kinds := dbtest.ServersOf(c.target), dbtest.ServersOf(c.servers)
+			if len(targets) == 0 || len(kinds) == 0 {
+				t.Skip("there is no such server")
+			}
+			_, into, plan := small(t, kinds[0], schema, map[string]*merge.TablePlan{
+				"players": {Policy: merge.Copy, Renumber: merge.Apart}, "coins": {Policy: merge.Copy, Renumber: merge.Apart},
+				"notes": {Policy: merge.Copy, References: []merge.Reference{{Column: "about", Table: "players", When: c.when}}},
+			}, server(1), server(2))
+			if c.target != c.servers {
+				into = newBase(t, targets[0])
+				into.exec(t, schema...)
+				plan.Target.DSN = into.dsn
+			}
+			m := opened(t, plan)
+			run(t, m)
+			verify, err := m.Verify(t.Context())
+			if err != nil || !verify.OK {
+				t.Fatal(verify.Failed, err)
+			}
+			if !slices.ContainsFunc(verify.Checks, func(c merge.Comparison) bool {
+				return c.What == "apart" && c.Table == "notes" && strings.Contains(c.Detail, "keys of coins") && c.Got == "200"
+			}) {
+				t.Errorf("nothing says that 200 notes lead to no coin: %v", verify.Checks)
+			}
+		})
+	}
+}
+
 // A world of Lineage II counts its characters, items and clans by one number, from 268,435,456 on: the program
 // has one map for all of them.
 func TestTablesThatCountByOneNumberGoOnToShareNone(t *testing.T) {

@@ -226,3 +226,44 @@ func TestADeclaredReferenceThatTheDataContradictsIsAProblem(t *testing.T) {
 		}
 	})
 }
+
+// Who says that the rows which meet no condition of a reference lead nowhere, as the remedy of an orphan has it, has
+// said of the whole column what it is.
+func TestCheckWarnsOfNoColumnOfWhichThePlanSaysWhereAllOfItLeads(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, level INTEGER)", "CREATE TABLE pets (COUNTED, level INTEGER)",
+			"CREATE TABLE mail (COUNTED, target INTEGER)"}
+		server := func(seed int) []string {
+			var all []string
+			for n := 1; n <= 400; n++ {
+				if n%10 != seed {
+					all = append(all, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, 3)", n))
+				}
+				if n%9 != seed {
+					all = append(all, fmt.Sprintf("INSERT INTO pets (id, level) VALUES (%d, 3)", n))
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO mail (target) VALUES (%d)", n))
+			}
+			return all
+		}
+		tables := map[string]*merge.TablePlan{}
+		for _, name := range []string{"heroes", "pets", "mail"} {
+			tables[name] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		}
+		warned := func(when string) bool {
+			tables["mail"].References = []merge.Reference{{Column: "target", Table: "heroes", When: when}}
+			_, _, plan := small(t, target, schema, tables, server(1), server(2))
+			report, _ := problems(t, open(t, plan))
+			return slices.ContainsFunc(report.Warnings, func(p merge.Problem) bool {
+				return p.Code == merge.CodeUndeclared && p.Column == "target"
+			})
+		}
+		if warned("target IN (SELECT id FROM heroes)") {
+			t.Error("check warns of a column of which the plan says where each row leads")
+		}
+		if !warned("target < 200") {
+			t.Error("check does not warn of rows of which the plan says nothing")
+		}
+	})
+}

@@ -451,10 +451,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 				"reference of its own; if they refer to nothing that is merged, list %q under plain: of the plan",
 				j.name+"."+name)
 			c.report.problem(problem)
-		case len(perhaps) > 0 && !slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
-			there := c.leadsThere(ref) // the plan says that these rows lead nowhere
-			return ref.Columns[0] == name && there != "" && strings.Contains(ref.When, there)
-		}):
+		case len(perhaps) > 0 && !c.ws.saysNowhere(j, name):
 			problem.Count = found[0].Values // of all these rows
 			problem.Message = "values in rows that meet no when: of its references may be keys of " +
 				strings.Join(perhaps[:min(3, len(perhaps))], ", ") + ", which change; such rows would lead to nobody"
@@ -479,7 +476,7 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 		answers = append(answers, "put those rows into the target, as the migrations of the game do")
 	}
 	answers = append(answers, "correct the rows on their server")
-	if there := c.leadsThere(ref); there != "" && !strings.Contains(ref.When, there) {
+	if there := c.ws.leadsThere(ref); there != "" && !strings.Contains(ref.When, there) {
 		if ref.When != "" {
 			there = "(" + ref.When + ") AND " + there
 		}
@@ -490,16 +487,6 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 		answers = append(answers, "set orphans: null on the table, and they are copied without the reference")
 	}
 	return strings.Join(append(answers, "set orphans: drop on the table, and they are not copied"), "; or ")
-}
-
-// leadsThere returns the condition that the row is there to which a reference leads that only the plan
-// declares, or "" if the keys that the others hold may become those of strangers, or are within texts.
-func (c *dataCheck) leadsThere(ref sqldb.Reference) string {
-	parent := c.ws.jobs[ref.Parent]
-	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart {
-		return ""
-	}
-	return ref.Columns[0] + " IN (SELECT " + parent.key().Name + " FROM " + parent.name + ")"
 }
 
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as

@@ -574,6 +574,9 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 					}
 					continue
 				}
+				if !certain && c.ws.saysNowhere(j, target.Name) {
+					continue
+				}
 				is, says, report := "are", "does not say so", c.report.problem
 				switch {
 				case plain:

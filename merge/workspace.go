@@ -268,6 +268,25 @@ func (ws *workspace) declared(table, column, parent string) bool {
 	}))
 }
 
+// leadsThere returns the condition that the row is there to which a reference leads that only the plan
+// declares, or "" if the keys that the others hold may become those of strangers, or are within texts.
+func (ws *workspace) leadsThere(ref sqldb.Reference) string {
+	parent := ws.jobs[ref.Parent]
+	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart {
+		return ""
+	}
+	return ref.Columns[0] + " IN (SELECT " + parent.key().Name + " FROM " + parent.name + ")"
+}
+
+// saysNowhere reports whether the plan says that the rows of a column lead nowhere if the row is not there to
+// which a reference leads.
+func (ws *workspace) saysNowhere(j *tableJob, column string) bool {
+	return slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
+		there := ws.leadsThere(ref)
+		return ref.Columns[0] == column && there != "" && strings.Contains(ref.When, there)
+	})
+}
+
 // repeatsNames reports whether a column of any table repeats the names of a table.
 func (ws *workspace) repeatsNames(parent *tableJob) bool {
 	return slices.ContainsFunc(ws.order, func(j *tableJob) bool {

@@ -103,6 +103,9 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	if err := c.byName(ctx, all, matches); err != nil {
 		return nil, err
 	}
+	if err := c.bySiblings(ctx, all); err != nil {
+		return nil, err
+	}
 	for i, f := range all {
 		all[i].Hits = hitsOf(f.Hits, matches[f.Column])
 		closed[f.Column] = closed[f.Column] || f.Verdict >= Possible && !f.partly

@@ -1008,3 +1008,106 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+// Each field of a map has a row, so every number is a key, and hits prove nothing. Some fields are towns, and have
+// more rows, whose keys no database counts: they are taken from somewhere.
+func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE fields (" + countedKey(target) + ", soil INTEGER)",
+				"CREATE TABLE towns (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
+				"CREATE TABLE farms (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
+				"CREATE TABLE grades (step INTEGER NOT NULL PRIMARY KEY, points INTEGER)",
+				"CREATE TABLE walls (" + countedKey(target) + ", town INTEGER)"}
+			var towns []int
+			for field := 1; field <= 400; field++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO fields (soil) VALUES (%d)", pick(seed+field, 9)))
+				switch pick(seed+3*field, 4) {
+				case 0:
+					towns = append(towns, field)
+					statements = append(statements, fmt.Sprintf("INSERT INTO towns VALUES (%d, %d)", field, pick(field, 900)))
+				case 1:
+					statements = append(statements, fmt.Sprintf("INSERT INTO farms VALUES (%d, %d)", field, pick(field, 900)))
+				}
+			}
+			for n := range 150 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO walls (town) VALUES (%d)", towns[pick(seed+n, len(towns))]))
+			}
+			for step := 1; step <= 60; step++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO grades VALUES (%d, %d)", step, 10*step+pick(seed+step, 9)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(9))
+		expect(t, found, map[string]string{"towns.place": "perhaps fields.id", "farms.place": "perhaps fields.id",
+			"walls.town": "towns.place", "grades.step": "plain", "fields.id": "plain", "walls.id": "plain",
+			"fields.soil": "plain", "towns.folk": "plain"})
+	})
+}
+
+// The last of several columns that are called alike have a few values only, which prove nothing by themselves.
+func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE letters (" + countedKey(target) + ", day INTEGER)",
+				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, ally1 INTEGER, ally2 INTEGER, ally3 INTEGER, ally4 INTEGER, " +
+					"skill1 INTEGER, skill2 INTEGER, skill3 INTEGER)"}
+			var alive []int
+			for n := 1; n <= 500; n++ {
+				if pick(seed+n, 4) > 0 {
+					alive = append(alive, n)
+				}
+			}
+			for i, n := range alive {
+				of := func(more int) int { return alive[pick(seed+7*n+more, len(alive))] }
+				third := 0
+				switch {
+				case i%60 == 0:
+					third = 1 + pick(seed+i, 500) // some were deleted
+				case i%20 == 0:
+					third = of(3)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d, %d, %d, 0, %d, %d, %d)", n, of(1),
+					of(2), third, pick(n, 60), pick(n+1, 60), pick(n+2, 9)))
+			}
+			for n := range 600 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO letters (day) VALUES (%d)", pick(n, 300)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(9))
+		expect(t, found, map[string]string{"heroes.ally1": "heroes.id", "heroes.ally2": "heroes.id",
+			"heroes.ally3": "perhaps heroes.id when ally3 <> 0", "heroes.ally4": "none",
+			"heroes.skill1": "plain", "heroes.skill2": "plain", "heroes.skill3": "plain"})
+	})
+}
+
+// The founders of guilds are old heroes, whose keys are as small as levels. But levels are equal in many rows, and
+// each guild has another founder.
+func TestSmallKeysThatDifferInEachRowAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE guilds (" + countedKey(target) + ", founder INTEGER, best INTEGER, place INTEGER, level INTEGER)"}
+			guilds := 0
+			for n := 6; n <= heroes; n++ {
+				if pick(seed+n, 14) == 0 {
+					continue
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(n, 60)))
+				if guilds < 45 && pick(seed+3*n, 2) == 0 {
+					guilds++
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds (founder, best, place, level) VALUES (%d, %d, %d, %d)",
+						n, 5000+97*n, 46-guilds, 6+pick(seed+n, 40)))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 900), server(9, 700))
+		expect(t, found, map[string]string{"guilds.founder": "perhaps heroes.id", "guilds.best": "plain",
+			"guilds.place": "plain", "guilds.level": "plain"})
+	})
+}

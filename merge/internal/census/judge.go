@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,11 +71,28 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return all, nil
 		}
 		for _, m := range matches {
-			if own, err := c.repeatsKey(ctx, col, m); own || err != nil {
-				f := finding(Possible, m, "")
-				f.Evidence += "; each row has its own key there"
-				return []Finding{f}, err
+			own, err := c.repeatsKey(ctx, col, m)
+			if err != nil {
+				return nil, err
 			}
+			differ, err := c.differ(ctx, col, m)
+			if err != nil {
+				return nil, err
+			}
+			why := ""
+			switch {
+			case own:
+				why = "each row has its own key there"
+			case c.takesKeys(col, m):
+				why = "no database counts these keys, and they go as far as those"
+			case differ:
+				why = "no two rows have the same"
+			default:
+				continue
+			}
+			f := finding(Possible, m, "")
+			f.Evidence += "; " + why
+			return []Finding{f}, nil
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
 		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
@@ -246,6 +264,37 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	return true, nil
 }
 
+// takesKeys reports whether a key that no database counts may be taken from those of a table, all of which
+// are there: each number is a key of the fields of a map, and so hits prove nothing.
+func (c *Census) takesKeys(col Column, m match) bool {
+	return slices.Contains(c.keys, col) && !c.installed[col.Table] && !c.counts(col) && c.counts(m.key) &&
+		m.full() && m.reaches()
+}
+
+// differ reports whether each row has another value, with gaps between them, and all are keys of a table that
+// has gaps as well. So many levels and counts would be equal in some rows, and ranks have no gaps.
+func (c *Census) differ(ctx context.Context, col Column, m match) (bool, error) {
+	if values, _ := m.counts(); values < minValues || !m.full() || -m.chance() < 2 {
+		return false, nil
+	}
+	rare := 0.0
+	for i, d := range c.servers {
+		s := c.spans[col][i]
+		if s.distinct == 0 {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		rows, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+			" WHERE ", name, " <> 0"))
+		n, room := float64(s.distinct), width(s.min, s.max)
+		if err != nil || rows > s.distinct || n > 0.9*room {
+			return false, err
+		}
+		rare += n * n / 2 / room // so many numbers of this range differ by chance once in e to this
+	}
+	return rare >= 3, nil
+}
+
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
 // there are so many of the former that most numbers are some. What is installed itself refers to the former.
 func (c *Census) made(col Column, matches []match) []match {
@@ -282,6 +331,50 @@ func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][
 				return err
 			}
 			all[i] = found[0]
+		}
+	}
+	return nil
+}
+
+// numbered finds the numbers in the name of a column.
+var numbered = regexp.MustCompile("[0-9]+")
+
+// bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
+// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
+func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
+	siblings := map[Column][]int{}
+	for i, f := range all {
+		name := Column{f.Table, numbered.ReplaceAllString(f.Name, "#")}
+		if name.Name != f.Name && f.Verdict != None && !f.partly {
+			siblings[name] = append(siblings[name], i)
+		}
+	}
+	for _, some := range siblings {
+		refer := map[Column]int{} // how many refer to a table
+		for _, i := range some {
+			if all[i].Verdict >= Possible {
+				refer[all[i].Parent]++
+			}
+		}
+		for parent, n := range refer {
+			if n < 2 || 2*n < len(some) || len(refer) > 1 {
+				continue
+			}
+			for _, i := range some {
+				if all[i].Verdict != Plain || parent == all[i].Column {
+					continue
+				}
+				found, err := c.compare(ctx, all[i].Column, []match{{key: parent, named: 3}}, false)
+				if err != nil {
+					return err
+				}
+				judged, err := c.judge(ctx, all[i].Column, found)
+				if err != nil {
+					return err
+				}
+				all[i] = judged[0]
+				all[i].Verdict = min(all[i].Verdict, Possible)
+			}
 		}
 	}
 	return nil
