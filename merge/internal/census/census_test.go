@@ -991,6 +991,53 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	})
 }
 
+// Few values prove nothing, and neither does what was mostly deleted, but the names of these columns say what they
+// hold: keys of players or of what other columns of the name refer to. What every world has is none, whatever its name.
+func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY, ref_id INTEGER, level INTEGER, class_id INTEGER)",
+				"CREATE TABLE houses (house INTEGER NOT NULL PRIMARY KEY, owner INTEGER, new_owner INTEGER, paid INTEGER, is_user INTEGER)",
+				"CREATE TABLE notes (" + countedKey(target) + ", admin INTEGER, text_id INTEGER)",
+				"CREATE TABLE trips (" + strings.Replace(countedKey(target), "id ", "trip_id ", 1) + ", player_group INTEGER)",
+				"CREATE TABLE trips_log (number INTEGER NOT NULL PRIMARY KEY, trip_id INTEGER, player_group VARCHAR(15), days INTEGER)",
+				"CREATE TABLE groups_of (id INTEGER NOT NULL PRIMARY KEY)"}
+			add := func(format string, values ...any) { statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...)) }
+			of := func(n int) int { return 1 + pick(seed+n, players) }
+			for n := 1; n <= players; n++ {
+				ref := 0
+				if n%70 == 9 {
+					ref = of(n % 3)
+				}
+				add("players VALUES (%d, %d, %d, %d)", n, ref, 1+pick(n, 60), 1+n%5)
+			}
+			for n := range 300 {
+				newOwner := -1
+				if n%80 == 7 {
+					newOwner = of(n)
+				}
+				add("houses VALUES (%d, %d, %d, %d, %d)", 20_000+n, of(2*n), newOwner, pick(n, 40_000), n%2)
+				add("notes (admin, text_id) VALUES (%d, %d)", 1+n%2, 1+n%7)
+				add("trips_log VALUES (%d, %d, '%d', %d)", 70_000+n, 8000+n+seed, n%4/3*(900+(n/4+seed)%60*3), n%9)
+			}
+			for n := range 9 {
+				add("trips (trip_id, player_group) VALUES (%d, %d)", 8290+n+seed, 900+(n+50+seed)%60*3)
+			}
+			for n := range 10 {
+				add("groups_of VALUES (%d)", 900+(n+50+seed)%60*3)
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
+			"players.ref_id": "plain, perhaps players.id when ref_id <> 0", "players.level": "plain", "players.class_id": "plain",
+			"houses.new_owner": "plain, perhaps players.id when new_owner > 0", "houses.paid": "plain", "houses.is_user": "plain",
+			"notes.admin": "plain, perhaps players.id", "notes.text_id": "plain",
+			"trips_log.trip_id": "plain, perhaps trips.trip_id", "trips_log.days": "plain",
+			"trips_log.player_group": "perhaps groups_of.id when player_group <> '0'"})
+	})
+}
+
 // A document may be cut off anywhere, and say of its parts whatever it wants.
 func FuzzValues(f *testing.F) {
 	for _, text := range []string{`{"a": [1, {"b": "2"}]}`, `a:1:{i:0;a:2:{s:2:"id";i:7;i:1;N;}}`, `O:4:"Hero":1:{s:2:"id";i:7;}`,
