@@ -18,12 +18,14 @@ type caller struct {
 	parents map[string][]Column // by what a column is called, the keys that columns called so hold
 	ends    map[string][]Column // by its last word, the keys that columns hold almost certainly
 	refers  map[Column]int      // how many columns hold a key almost certainly
+	beyond  map[string]Finding  // by what a column is called, that its numbers are the sum of a key and another one
 }
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
 // keys are in columns that are called alike.
 func (l *caller) find(ctx context.Context, all []Finding, looks func(table string) bool) ([]Finding, error) {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
+	l.beyond = map[string]Finding{}
 	settled := map[Column]bool{}
 	add := func(to map[string][]Column, name string, key Column) {
 		if !slices.Contains(to[name], key) {
@@ -32,6 +34,9 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 	}
 	for _, f := range all {
 		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible
+		if _, known := l.beyond[f.Name]; strings.HasPrefix(f.As, isBeyond) && !known {
+			l.beyond[f.Name] = f
+		}
 		if f.Verdict < Possible || f.As != "" || l.c.installed[f.Parent.Table] {
 			continue
 		}
@@ -60,6 +65,9 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 				continue
 			}
 			f, err := l.ask(ctx, col)
+			if err == nil && f.Verdict < Possible {
+				f, err = l.askBeyond(ctx, col)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -171,6 +179,32 @@ func (l *caller) noText(ctx context.Context, col Column) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// askBeyond asks about a column that is called like one whose numbers are the sum of a key and another number,
+// if it has values beyond that.
+func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
+	other, known := l.beyond[col.Name]
+	if !known || l.c.isText(col) {
+		return f, nil
+	}
+	base := strings.TrimPrefix(other.As, isBeyond)
+	for i, d := range l.c.servers {
+		if columnOf(d, col) == nil || l.c.spans[other.Parent][i].distinct == 0 {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name, " > ", base,
+			" AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
+		if err != nil {
+			return f, err
+		}
+		if n > 0 {
+			return Finding{Column: col, Verdict: Possible, Parent: other.Parent, As: other.As,
+				Evidence: "the column " + other.String() + " is called so, too"}, nil
+		}
+	}
+	return f, nil
 }
 
 // compareBest orders matches: those that other columns of the name speak for, those without values that are

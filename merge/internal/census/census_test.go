@@ -965,14 +965,28 @@ func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
 	})
 }
 
-// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches. The
-// costs of what they buy are large numbers, too.
+// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches, and one
+// for each guild, at a small number. A few values tell if all lie at the same large number, or are called like others.
+// The costs of what they buy are large numbers, too.
 func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed, players int) []string {
 			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
-				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)"}
+				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)",
+				"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE calls (id INTEGER NOT NULL PRIMARY KEY, " +
+					"talk INTEGER, power INTEGER, health INTEGER)", "CREATE TABLE hearers (talk INTEGER, room INTEGER)"}
+			for n := 1; n <= players/10; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
+			}
+			for n := range 12 { // too few to tell
+				statements = append(statements, fmt.Sprintf("INSERT INTO hearers VALUES (%d, %d)", 100+1+pick(seed+n, players/10),
+					40_000_000+1+pick(seed+n, players)))
+			}
+			for n := range players {
+				statements = append(statements, fmt.Sprintf("INSERT INTO calls VALUES (%d, %d, %d, %d)", 9000+n,
+					n%2*(100+1+pick(seed+n, players/10)), 100+pick(n, 40), 100+pick(seed+n, 90)))
+			}
 			for n := 1; n <= players; n++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
 			}
@@ -987,7 +1001,9 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
-			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain"})
+			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain",
+			"calls.talk": "plain, perhaps guilds.id", "calls.power": "plain", "calls.health": "plain",
+			"hearers.talk": "plain, perhaps guilds.id", "hearers.room": "plain, perhaps players.id"})
 	})
 }
 
@@ -1003,7 +1019,9 @@ func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
 				"CREATE TABLE trips (" + strings.Replace(countedKey(target), "id ", "trip_id ", 1) + ", player_group INTEGER)",
 				"CREATE TABLE trips_log (number INTEGER NOT NULL PRIMARY KEY, trip_id INTEGER, player_group VARCHAR(15), days INTEGER)",
 				"CREATE TABLE groups_of (id INTEGER NOT NULL PRIMARY KEY)"}
-			add := func(format string, values ...any) { statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...)) }
+			add := func(format string, values ...any) {
+				statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...))
+			}
 			of := func(n int) int { return 1 + pick(seed+n, players) }
 			for n := 1; n <= players; n++ {
 				ref := 0
