@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
@@ -51,7 +52,7 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 	}
 	d.declare(&drafted)
 	err = d.repeated(ctx, &drafted, func(table string, o OpenColumn) {
-		if d.known[table] == nil {
+		if d.known[table] == nil && o.As != asSentences { // check warns of these
 			drafted.Tables[table].Undecided = append(drafted.Tables[table].Undecided, o)
 		}
 	})
@@ -1060,6 +1061,14 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 	if err == nil && o.Evidence == "" {
 		o.Evidence, err = d.repeats(ctx, text, name, least, halfOfTen)
 	}
+	if err == nil && o.Evidence == "" { // a few that are nothing else
+		o.Evidence, err = d.repeats(ctx, text, name, someNames, allOfTen)
+	}
+	if err == nil && o.Evidence == "" {
+		o.With = ""
+		o.As, o.Evidence, err = d.repeatedWithin(ctx, text, name)
+		return o, err
+	}
 	if err != nil || o.Evidence == "" {
 		return o, err
 	}
@@ -1073,6 +1082,141 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 		}
 	}
 	return o, nil
+}
+
+// repeatedWithin returns how names stand within the texts of a column, and the evidence: in lists, of which
+// most members are names, or among the words of some sentences at least.
+func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evidence string, err error) {
+	var lists, sentences []string
+	listed, said, members, listHits := 0, 0, 0, 0
+	for i, s := range d.ws.servers {
+		own, names := s.db.Tables[text.table], s.db.Tables[name.table]
+		if own == nil || own.Column(text.column) == nil || names == nil || names.Column(name.column) == nil {
+			continue
+		}
+		w, err := d.within(ctx, i, text)
+		if err != nil || len(w.pieces) == 0 {
+			return "", "", err
+		}
+		found, err := d.amongNames(ctx, i, w.all(), name)
+		if err != nil {
+			return "", "", err
+		}
+		hits, all := 0, 0
+		for piece, isMember := range w.pieces {
+			if isMember {
+				all++
+			}
+			if found[piece] && isMember {
+				hits++
+			}
+		}
+		texts := 0
+		for _, pieces := range w.texts {
+			if slices.ContainsFunc(pieces, func(p string) bool { return found[p] }) {
+				texts++
+			}
+		}
+		listed, members, listHits, said = listed+w.lists, members+all, listHits+hits, said+len(found)
+		if hits*2 < all {
+			listed = -len(w.texts) * len(d.ws.servers)
+		}
+		if texts*10 < len(w.texts) {
+			return "", "", nil
+		}
+		lists = append(lists, fmt.Sprintf("%s: %d of %d members of lists are names", s.Name, hits, all))
+		sentences = append(sentences, fmt.Sprintf("%s: %d of %d texts have names in them", s.Name, texts, len(w.texts)))
+	}
+	switch {
+	case listed > 0 && listHits >= manyNames:
+		return asLists, strings.Join(lists, "; "), nil
+	case said >= manyNames:
+		return asSentences, strings.Join(sentences, "; "), nil
+	}
+	return "", "", nil
+}
+
+// pieces are what may be names within some texts of a column of a server.
+type pieces struct {
+	texts  [][]string      // the pieces of each text
+	pieces map[string]bool // whether a piece is a member of a list
+	lists  int             // how many texts have several members
+}
+
+// within reads some texts of a column, and what stands between commas, semicolons and ends of lines in them,
+// and their words and pairs of words. What stands in many texts is no name of anybody.
+func (d *drafter) within(ctx context.Context, server int, text place) (w pieces, err error) {
+	const texts, most = 200, 2000
+	read, where := d.reading(server, text.table, text.column)
+	db := d.ws.servers[server].db
+	rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ", strconv.Itoa(census.MaxChars), ")",
+		where, " <> '' LIMIT ", strconv.Itoa(texts)))
+	if err != nil {
+		return w, err
+	}
+	w.pieces = map[string]bool{}
+	in := map[string]int{}
+	separates := func(r rune) bool { return strings.ContainsRune(",;|\n\r\t", r) }
+	for _, row := range rows {
+		var all []string
+		members := strings.FieldsFunc(row[0], separates)
+		if len(members) > 1 {
+			w.lists++
+		}
+		add := func(piece string, member bool) {
+			if len(piece) > 2 && len(piece) <= longestName && !slices.Contains(all, piece) && len(w.pieces) < most {
+				all = append(all, piece)
+				w.pieces[piece] = w.pieces[piece] || member
+				in[piece]++
+			}
+		}
+		for _, m := range members {
+			add(strings.Trim(m, " \"'@#*-"), true)
+		}
+		words := strings.FieldsFunc(row[0], func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-'", r)
+		})
+		for i, word := range words {
+			add(word, false)
+			if i > 0 {
+				add(words[i-1]+" "+word, false)
+			}
+		}
+		w.texts = append(w.texts, all)
+	}
+	for piece, n := range in {
+		if n*10 > len(rows) && n > 5 && !w.pieces[piece] {
+			delete(w.pieces, piece)
+		}
+	}
+	return w, nil
+}
+
+// all returns all pieces.
+func (w pieces) all() []string { return slices.Sorted(maps.Keys(w.pieces)) }
+
+// amongNames returns those of some texts that are names on a server, letter by letter.
+func (d *drafter) amongNames(ctx context.Context, server int, texts []string, named place) (map[string]bool, error) {
+	db := d.ws.servers[server].db
+	name, among := d.reading(server, named.table, named.column)
+	compared := comparedName(db.Kind, name)
+	among = strings.TrimSuffix(among, name) + compared
+	found := map[string]bool{}
+	for some := range slices.Chunk(texts, sampled) {
+		q := db.SQL("SELECT DISTINCT ", compared, among, " IN (")
+		for n, text := range some {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
+		}
+		rows, err := db.Strings(ctx, q.Add(")"))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			found[row[0]] = slices.Contains(some, row[0])
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, exact bool) bool { return !exact })
+	return found, nil
 }
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:
@@ -1108,7 +1252,9 @@ const (
 
 	// So many of ten texts have to be names: some where rows of one kind have them, and half where rows of
 	// other names were deleted, if each server has many.
-	someOfTen, halfOfTen, mostOfTen = 1, 5, 9
+	someOfTen, halfOfTen, mostOfTen, allOfTen = 1, 5, 9, 10
+	// someNames is how many names are enough if no other text is there.
+	someNames = 6
 )
 
 // repeats returns evidence if enough texts of a column are names, on each server that has any. All servers

@@ -288,9 +288,12 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 }
 
 // differ reports whether the values are not mostly the same ones on two servers, as those are that mean
-// something in every world.
+// something in every world, nor one on each, which is the number of the server.
 func differ(values [][]int64) bool {
 	seen, equal, least := map[int64]int{}, 0, 0
+	if !slices.ContainsFunc(values, func(some []int64) bool { return len(some) > 1 }) {
+		return false
+	}
 	for _, some := range values {
 		if len(some) > 0 && (least == 0 || len(some) < least) {
 			least = len(some)

@@ -1018,7 +1018,7 @@ func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
 				"CREATE TABLE notes (" + countedKey(target) + ", admin INTEGER, text_id INTEGER)",
 				"CREATE TABLE trips (" + strings.Replace(countedKey(target), "id ", "trip_id ", 1) + ", player_group INTEGER)",
 				"CREATE TABLE trips_log (number INTEGER NOT NULL PRIMARY KEY, trip_id INTEGER, player_group VARCHAR(15), days INTEGER)",
-				"CREATE TABLE groups_of (id INTEGER NOT NULL PRIMARY KEY)"}
+				"CREATE TABLE groups_of (id INTEGER NOT NULL PRIMARY KEY, realm_id INTEGER)"}
 			add := func(format string, values ...any) {
 				statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...))
 			}
@@ -1043,7 +1043,7 @@ func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
 				add("trips (trip_id, player_group) VALUES (%d, %d)", 8290+n+seed, 900+(n+50+seed)%60*3)
 			}
 			for n := range 10 {
-				add("groups_of VALUES (%d)", 900+(n+50+seed)%60*3)
+				add("groups_of VALUES (%d, %d)", 900+(n+50+seed)%60*3, seed)
 			}
 			return statements
 		}
@@ -1052,6 +1052,7 @@ func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
 			"houses.new_owner": "plain, perhaps players.id when new_owner > 0", "houses.paid": "plain", "houses.is_user": "plain",
 			"notes.admin": "plain, perhaps players.id", "notes.text_id": "plain",
 			"trips_log.trip_id": "plain, perhaps trips.trip_id", "trips_log.days": "plain",
+			"groups_of.realm_id":     "plain",
 			"trips_log.player_group": "perhaps groups_of.id when player_group <> '0'"})
 	})
 }
