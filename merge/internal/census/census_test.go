@@ -1007,6 +1007,32 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	})
 }
 
+// A guild was deleted, of which a war still tells. All numbers of guilds are those of some rank as well, but the
+// column is called like the guilds.
+func TestAColumnThatIsCalledLikeATableIsAskedAboutThoughAnotherTableHasAllOfItsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, guilds int) []string {
+			statements := []string{"CREATE TABLE guilds (" + countedKey(target) + ")",
+				"CREATE TABLE guild_ranks (" + countedKey(target) + ")",
+				"CREATE TABLE wars (id INTEGER NOT NULL PRIMARY KEY, guild1 INTEGER, guild2 INTEGER)"}
+			for n := 1; n <= 3*guilds; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guild_ranks VALUES (%d)", n))
+				if n <= guilds && n != 7 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
+				}
+			}
+			for n := range guilds {
+				statements = append(statements, fmt.Sprintf("INSERT INTO wars VALUES (%d, %d, %d)", 900+n, 1+n*2%guilds,
+					1+pick(seed+n, guilds)))
+			}
+			return append(statements, "INSERT INTO wars VALUES (800, 7, 7)")
+		}
+		expect(t, taken(t, target, server(1, 40), server(7, 30)), map[string]string{
+			"wars.guild1": "perhaps guilds.id", "wars.guild2": "perhaps guilds.id"})
+	})
+}
+
 // Few values prove nothing, and neither does what was mostly deleted, but the names of these columns say what they
 // hold: keys of players or of what other columns of the name refer to. What every world has is none, whatever its name.
 func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {

@@ -57,6 +57,12 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return []Finding{finding(Reference, best, "")}, nil
 		case possible >= 0: // the name may speak for another one than the best
 			best = matches[possible]
+			named := slices.IndexFunc(matches, func(m match) bool { return m.possible() && isCalled(col, m.key) })
+			if named >= 0 && !matches[named].full() && !isCalled(col, best.key) {
+				// All of few values are keys of a longer table by chance, and some rows were deleted.
+				counter, err := c.counterExamples(ctx, col, matches[named].key)
+				return []Finding{finding(Possible, matches[named], "", counter...)}, err
+			}
 			parts, err := c.split(ctx, col, best)
 			if err != nil || len(parts) == 0 {
 				return []Finding{finding(Possible, best, "")}, err
@@ -132,6 +138,11 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// isCalled reports whether a column is called like a table, as guild1 is like guilds.
+func isCalled(col, key Column) bool {
+	return strings.Join(wordsIn(col.Name), "") == strings.Join(wordsOf(key.Table), "")
 }
 
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and
