@@ -11,14 +11,14 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
-// caller asks about columns that nothing but a name speaks for, and nothing in the data against: a few players
-// have an heir, the heads of three clans are known, or most of what a log names was deleted.
+// caller asks about columns that nothing but a name speaks for, and nothing in the data against: a few
+// players have an heir, the heads of three clans are known, or most of what a log names was deleted.
 type caller struct {
 	c       *Census
 	parents map[string][]Column // by what a column is called, the keys that columns called so hold
 	ends    map[string][]Column // by its last word, the keys that columns hold almost certainly
 	refers  map[Column]int      // how many columns hold a key almost certainly
-	beyond  map[string]Finding  // by what a column is called, that its numbers are the sum of a key and another one
+	beyond  map[string]Finding  // by name, columns whose numbers are sums of a key and another number
 }
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
@@ -137,7 +137,8 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		}
 		all, hits := m.counts()
 		reaches := func(a against) bool { return a.values > 0 && a.reach > 1.05 }
-		if hits == 0 || slices.ContainsFunc(m.servers, reaches) || !says && (hits*2 < all || ending && !m.full()) {
+		if hits == 0 || slices.ContainsFunc(m.servers, reaches) ||
+			!says && (hits*2 < all || ending && !m.full()) {
 			continue
 		}
 		m.ends = says
@@ -181,8 +182,8 @@ func (l *caller) noText(ctx context.Context, col Column) (string, error) {
 	return "", nil
 }
 
-// askBeyond asks about a column that is called like one whose numbers are the sum of a key and another number,
-// if it has values beyond that.
+// askBeyond asks about a column that is called like one whose numbers are the sum of a key and another
+// number, if it has values beyond that.
 func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
 	other, known := l.beyond[col.Name]
 	if !known || l.c.isText(col) {
@@ -194,8 +195,8 @@ func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err erro
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name, " > ", base,
-			" AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
+		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
+			" > ", base, " AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
 		if err != nil {
 			return f, err
 		}
@@ -213,8 +214,8 @@ func (l *caller) compareBest(a, b match) int {
 	first := func(a, b bool) int {
 		return map[bool]int{true: 1, false: 0}[b] - map[bool]int{true: 1, false: 0}[a]
 	}
-	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()), cmp.Compare(l.refers[b.key], l.refers[a.key]),
-		cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
+	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()),
+		cmp.Compare(l.refers[b.key], l.refers[a.key]), cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
 }
 
 // values returns some of the different values of a column on each server, and nothing if a text is no number.
@@ -324,10 +325,10 @@ func isPerson(words []string) bool {
 
 var people = func() map[string]bool {
 	all := map[string]bool{}
-	for word := range strings.FieldsSeq("account admin attacker author banner bidder buyer by captain character " +
-		"creator defender editor friend founder giver heir holder husband inviter killer leader lover member " +
-		"moderator owner partner player poster receiver recipient recruiter referer referrer seller sender spouse " +
-		"target user victim wife winner writer") {
+	for word := range strings.FieldsSeq("account admin attacker author banner bidder buyer by captain " +
+		"character creator defender editor friend founder giver heir holder husband inviter killer leader " +
+		"lover member moderator owner partner player poster receiver recipient recruiter referer referrer seller " +
+		"sender spouse target user victim wife winner writer") {
 		all[word] = true
 	}
 	return all

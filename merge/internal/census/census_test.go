@@ -1007,6 +1007,37 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	})
 }
 
+// Most weights, prices and scores are small numbers, as most keys are, and some are greater than any key. They do not
+// end where the keys do, and references do, of which some lead to players that were deleted.
+func TestNumbersThatGoOnBehindTheKeysAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (" + countedKey(target) + ", weight INTEGER, score INTEGER)",
+				"CREATE TABLE sights (id INTEGER NOT NULL PRIMARY KEY, price INTEGER, seen INTEGER)"}
+			small := func(n int) int { // halves with each fifth of the players
+				x := 1 + pick(n, 150)
+				for m := n; pick(m, 2) > 0; m += 5003 {
+					x += 150
+				}
+				return x
+			}
+			for n := 1; n <= players; n++ {
+				if n%9 != 4 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d, %d, %d)", n, small(seed+n), 8*small(n)/7))
+				}
+			}
+			for n := range 900 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO sights VALUES (%d, %d, %d)", 7000+n, small(seed+3*n),
+					1+pick(seed+n, players+5)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 900), server(7, 650)), map[string]string{"players.weight": "plain",
+			"players.score": "plain", "sights.price": "plain", "sights.seen": "perhaps players.id"})
+	})
+}
+
 // A guild was deleted, of which a war still tells. All numbers of guilds are those of some rank as well, but the
 // column is called like the guilds.
 func TestAColumnThatIsCalledLikeATableIsAskedAboutThoughAnotherTableHasAllOfItsValues(t *testing.T) {

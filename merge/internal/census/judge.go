@@ -551,6 +551,9 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 			keys.min, keys.max = min(keys.min, s.min), max(keys.max, s.max)
 		}
 	}
+	if m.goesOn() {
+		return nil, nil
+	}
 	part := match{key: m.key, named: m.named, begins: m.begins}
 	var within, around, above int64
 	below := false

@@ -167,8 +167,9 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 const isBeyond = "number beyond "
 
 // beyond splits a number into its first digit, with zeros behind it, and a rest that is less by two digits
-// or more, as where a game has a channel of talks for each player at 500000000 and his key, or by one digit if
-// it is a small number, as where there is one for each guild at 100 and its key. Otherwise there is no rest.
+// or more, as where a game has a channel of talks for each player at 500000000 and his key, or by one digit
+// if it is a small number, as where there is one for each guild at 100 and its key. Otherwise there is no
+// rest.
 func beyond(n uint64) (base uint64, rest int64) {
 	power := uint64(1)
 	for n/power >= 10 {
