@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -469,7 +470,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
-	none := ref.Columns[0] + " <> 0"
+	none := c.written(ref.Columns[0]) + " <> 0"
 	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt &&
 		!strings.Contains(ref.When, none) {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+none+
@@ -499,7 +500,21 @@ func (c *dataCheck) leadsThere(ref sqldb.Reference) string {
 	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart {
 		return ""
 	}
-	return ref.Columns[0] + " IN (SELECT " + parent.key().Name + " FROM " + parent.name + ")"
+	return c.written(ref.Columns[0]) + " IN (SELECT " + c.written(parent.key().Name) + " FROM " +
+		c.written(parent.name) + ")"
+}
+
+// written returns a name for a condition of a plan, in quotes if the database takes it for another one without
+// them.
+func (c *dataCheck) written(name string) string {
+	k, plain := c.ws.servers[0].db.Kind, `^[A-Za-z_][A-Za-z0-9_]*$`
+	if k == sqldb.PostgreSQL {
+		plain = `^[a-z_][a-z0-9_]*$`
+	}
+	if regexp.MustCompile(plain).MatchString(name) {
+		return name
+	}
+	return k.Quote(name)
 }
 
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as
