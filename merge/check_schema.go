@@ -669,8 +669,8 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	parent := c.ws.plan.Tables[key.Table]
 	switch {
 	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
-		return "nothing, since a new name does not get into documents, lists and sentences: change them after the merge, for which " +
-			"merge_renames has the old names and the new ones, and list the column as below"
+		return "nothing, since a new name does not get into documents, lists and sentences: change them after " +
+			"the merge, for which merge_renames has the old names and the new ones, and list the column as below"
 	case err != nil:
 		now := "give the column a value by set:"
 		if t := c.ws.target.Tables[table]; t != nil && slices.Contains(t.Primary, o.Column) {
