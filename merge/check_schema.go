@@ -99,6 +99,15 @@ func (c *schemaCheck) inventory() {
 			Message: "left_out: no database has a " + l.Kind + " of this name",
 			Remedy:  "correct or remove the entry"})
 	}
+	for _, text := range c.ws.plan.Plain {
+		c.report.problemIf(!slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Values(d.Tables)), func(t *sqldb.Table) bool {
+				name, ok := strings.CutPrefix(text, t.Name+".")
+				return ok && t.Column(name) != nil
+			})
+		}), Problem{Code: CodePlan, Message: fmt.Sprintf("plain: no database has a column %q", text),
+			Remedy: "correct or remove the entry; of several columns with + between them it is the first"})
+	}
 }
 
 // fires refuses what acts in the target while a merge writes there, unless the plan lists it: the triggers of
