@@ -99,6 +99,15 @@ func (c *schemaCheck) inventory() {
 			Message: "left_out: no database has a " + l.Kind + " of this name",
 			Remedy:  "correct or remove the entry"})
 	}
+	for _, text := range c.ws.plan.Plain {
+		c.report.problemIf(!slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Values(d.Tables)), func(t *sqldb.Table) bool {
+				name, ok := strings.CutPrefix(text, t.Name+".")
+				return ok && t.Column(name) != nil
+			})
+		}), Problem{Code: CodePlan, Message: fmt.Sprintf("plain: no database has a column %q", text),
+			Remedy: "correct or remove the entry; of several columns with + between them it is the first"})
+	}
 }
 
 // fires refuses what acts in the target while a merge writes there, unless the plan lists it: the triggers of
@@ -637,6 +646,9 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 		if path, inside := strings.CutPrefix(o.As, "path "); inside {
 			texts = "texts at " + path + " of its documents"
 		}
+		if o.As == asLists || o.As == asSentences {
+			texts = strings.Replace(o.As, "names", "words", 1)
+		}
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
 			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)",
 				texts, key.Table, o.Evidence),
@@ -665,6 +677,9 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	r, err := e.reference()
 	parent := c.ws.plan.Tables[key.Table]
 	switch {
+	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
+		return "nothing, since a new name does not get into documents, lists and sentences: change them after " +
+			"the merge, for which merge_renames has the old names and the new ones, and list the column as below"
 	case err != nil:
 		now := "give the column a value by set:"
 		if t := c.ws.target.Tables[table]; t != nil && slices.Contains(t.Primary, o.Column) {
@@ -674,9 +689,6 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 		return "no reference, since none leads to a number within such a value: " + now + ", or let the keys " +
 			"of " + key.Table + " stay as they are, or change it after the merge, for which merge_offsets has " +
 			"what was added to the keys, and list the column as below"
-	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
-		return "nothing, since a new name does not get into documents: change them after the merge, for which " +
-			"merge_renames has the old names and the new ones, and list the column as below"
 	case e.plain():
 		return fmt.Sprintf("%q under identities: %s: {key: %s, in: [...]}", e.String(), key.Table, key.Column)
 	}

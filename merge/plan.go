@@ -742,8 +742,13 @@ type Identity struct {
 // table returns the table of an identity of a name.
 func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
 
-// asNames is how a column may refer that repeats names which may change.
-const asNames = "names"
+// asNames is how a column may refer that repeats names which may change. They may also stand in lists or
+// among the words of sentences, where nothing changes them.
+const (
+	asNames     = "names"
+	asLists     = "names in lists"
+	asSentences = "names in sentences"
+)
 
 // holder is a text under in: of an identity, or under undecided:. Several columns have + between them. Where
 // the key is only a part of what is there, as says which: bits 24-47, path $.id, list , or names by a column
@@ -758,8 +763,10 @@ func parseHolder(text string) (e holder, err error) {
 			name, e.as = before, kind[1:]+how
 		}
 	}
-	if before, names := strings.CutSuffix(name, " "+asNames); names {
-		name, e.as = before, asNames
+	for _, kind := range []string{asNames, asLists, asSentences} {
+		if before, names := strings.CutSuffix(name, " "+kind); names {
+			name, e.as = before, kind
+		}
 	}
 	dot := strings.LastIndex(name, ".")
 	if dot < 1 || dot == len(name)-1 || conditional && strings.TrimSpace(when) == "" {

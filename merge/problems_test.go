@@ -212,3 +212,24 @@ func TestAUniqueKeyIsCalledByItsColumns(t *testing.T) {
 		}
 	})
 }
+
+// A slip under plain: would leave the column that is meant without an answer.
+func TestAPlainColumnHasToBeThere(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE eggs (id BIGINT NOT NULL PRIMARY KEY, low INTEGER, high INTEGER)"}
+		rows := func(number int) []string { return []string{"INSERT INTO eggs VALUES (" + id(number, 1) + ", 1, 2)"} }
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"eggs": {Policy: merge.Copy}}, rows(1), rows(2))
+		plan.Plain = []string{"eggs.low", "eggs.low+high", "eggs.hight"}
+		_, found := problems(t, open(t, plan))
+		got := fmt.Sprint(found[merge.CodePlan])
+		for _, slip := range plan.Plain[1:] {
+			if !strings.Contains(got, fmt.Sprintf("plain: no database has a column %q", slip)) {
+				t.Errorf("%s is accepted: %s", slip, got)
+			}
+		}
+		if strings.Contains(got, `"eggs.low"`) {
+			t.Errorf("a column that is there is refused: %s", got)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -93,6 +94,36 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				}
 				t.Errorf("check found %v, want %s of %s", report.Problems, c.code, c.table)
 			})
+		}
+	})
+}
+
+// PostgreSQL takes a name with capitals for another one unless it stands in quotes. A remedy that is copied has to work.
+func TestARemedyHasTheQuotesThatNamesNeed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		for _, name := range []string{`"petID"`, `"from"`} {
+			schema := []string{`CREATE TABLE "Pets" ("petID" BIGINT NOT NULL PRIMARY KEY)`,
+				`CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, ` + name + ` BIGINT NOT NULL)`}
+			reference := merge.Reference{Column: strings.Trim(name, `"`), Table: "Pets"}
+			tables := map[string]*merge.TablePlan{"Pets": {Policy: merge.Copy, Renumber: merge.Apart},
+				"roles": {Policy: merge.Copy, References: []merge.Reference{reference}}}
+			server := func(number int) []string {
+				return []string{`INSERT INTO "Pets" VALUES (1)`, "INSERT INTO roles VALUES (" + id(number, 1) + ", 7)"}
+			}
+			_, _, plan := small(t, target, schema, tables, server(1), server(2))
+			_, found := problems(t, open(t, plan))
+			there := name + ` IN (SELECT "petID" FROM "Pets")`
+			for _, want := range []string{"when: " + name + " <> 0 ", "when: " + there + " "} {
+				if got := fmt.Sprint(found[merge.CodeOrphan]); !strings.Contains(got, want) {
+					t.Errorf("no remedy says %s: %s", want, got)
+				}
+			}
+			reference.When = there
+			plan.Tables["roles"].References[0] = reference
+			if _, found := problems(t, open(t, plan)); len(found) > 0 {
+				t.Errorf("the remedy does not help: %v", found)
+			}
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -275,7 +276,24 @@ func (ws *workspace) leadsThere(ref sqldb.Reference) string {
 	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart {
 		return ""
 	}
-	return ref.Columns[0] + " IN (SELECT " + parent.key().Name + " FROM " + parent.name + ")"
+	return ws.written(ref.Columns[0]) + " IN (SELECT " + ws.written(parent.key().Name) + " FROM " +
+		ws.written(parent.name) + ")"
+}
+
+// written returns a name for a condition of a plan, in quotes if the database takes it for another one without
+// them, or for a word of SQL that columns of games are called by.
+func (ws *workspace) written(name string) string {
+	k, plain := ws.servers[0].db.Kind, `^[A-Za-z_][A-Za-z0-9_]*$`
+	if k == sqldb.PostgreSQL {
+		plain = `^[a-z_][a-z0-9_]*$`
+	}
+	words := strings.Fields("all by case check condition default desc end for from group groups in index key keys " +
+		"left limit lock match option order rank range read references release right row rows set table to " +
+		"trigger use user using values when where window with write")
+	if regexp.MustCompile(plain).MatchString(name) && !slices.Contains(words, strings.ToLower(name)) {
+		return name
+	}
+	return k.Quote(name)
 }
 
 // saysNowhere reports whether the plan says that the rows of a column lead nowhere if the row is not there to

@@ -129,6 +129,11 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		}
 		all = append(all, found...)
 	}
+	asked, err := (&caller{c: c}).find(ctx, all, looks)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, asked...)
 	for i, f := range all {
 		all[i].Installed = c.installed[f.Parent.Table]
 	}

@@ -965,14 +965,28 @@ func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
 	})
 }
 
-// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches. The
-// costs of what they buy are large numbers, too.
+// The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches, and one
+// for each guild, at a small number. A few values tell if all lie at the same large number, or are called like others.
+// The costs of what they buy are large numbers, too.
 func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed, players int) []string {
 			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
-				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)"}
+				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)",
+				"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE calls (id INTEGER NOT NULL PRIMARY KEY, " +
+					"talk INTEGER, power INTEGER, health INTEGER)", "CREATE TABLE hearers (talk INTEGER, room INTEGER)"}
+			for n := 1; n <= players/10; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
+			}
+			for n := range 12 { // too few to tell
+				statements = append(statements, fmt.Sprintf("INSERT INTO hearers VALUES (%d, %d)", 100+1+pick(seed+n, players/10),
+					40_000_000+1+pick(seed+n, players)))
+			}
+			for n := range players {
+				statements = append(statements, fmt.Sprintf("INSERT INTO calls VALUES (%d, %d, %d, %d)", 9000+n,
+					n%2*(100+1+pick(seed+n, players/10)), 100+pick(n, 40), 100+pick(seed+n, 90)))
+			}
 			for n := 1; n <= players; n++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
 			}
@@ -987,7 +1001,116 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
-			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain"})
+			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain",
+			"calls.talk": "plain, perhaps guilds.id", "calls.power": "plain", "calls.health": "plain",
+			"hearers.talk": "plain, perhaps guilds.id", "hearers.room": "plain, perhaps players.id"})
+	})
+}
+
+// Most weights, prices and scores are small numbers, as most keys are, and some are greater than any key. They do not
+// end where the keys do, and references do, of which some lead to players that were deleted.
+func TestNumbersThatGoOnBehindTheKeysAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (" + countedKey(target) + ", weight INTEGER, score INTEGER)",
+				"CREATE TABLE sights (id INTEGER NOT NULL PRIMARY KEY, price INTEGER, seen INTEGER)"}
+			small := func(n int) int { // halves with each fifth of the players
+				x := 1 + pick(n, 150)
+				for m := n; pick(m, 2) > 0; m += 5003 {
+					x += 150
+				}
+				return x
+			}
+			for n := 1; n <= players; n++ {
+				if n%9 != 4 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d, %d, %d)", n, small(seed+n), 8*small(n)/7))
+				}
+			}
+			for n := range 900 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO sights VALUES (%d, %d, %d)", 7000+n, small(seed+3*n),
+					1+pick(seed+n, players+5)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 900), server(7, 650)), map[string]string{"players.weight": "plain",
+			"players.score": "plain", "sights.price": "plain", "sights.seen": "perhaps players.id"})
+	})
+}
+
+// A guild was deleted, of which a war still tells. All numbers of guilds are those of some rank as well, but the
+// column is called like the guilds.
+func TestAColumnThatIsCalledLikeATableIsAskedAboutThoughAnotherTableHasAllOfItsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, guilds int) []string {
+			statements := []string{"CREATE TABLE guilds (" + countedKey(target) + ")",
+				"CREATE TABLE guild_ranks (" + countedKey(target) + ")",
+				"CREATE TABLE wars (id INTEGER NOT NULL PRIMARY KEY, guild1 INTEGER, guild2 INTEGER)"}
+			for n := 1; n <= 3*guilds; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guild_ranks VALUES (%d)", n))
+				if n <= guilds && n != 7 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
+				}
+			}
+			for n := range guilds {
+				statements = append(statements, fmt.Sprintf("INSERT INTO wars VALUES (%d, %d, %d)", 900+n, 1+n*2%guilds,
+					1+pick(seed+n, guilds)))
+			}
+			return append(statements, "INSERT INTO wars VALUES (800, 7, 7)")
+		}
+		expect(t, taken(t, target, server(1, 40), server(7, 30)), map[string]string{
+			"wars.guild1": "perhaps guilds.id", "wars.guild2": "perhaps guilds.id"})
+	})
+}
+
+// Few values prove nothing, and neither does what was mostly deleted, but the names of these columns say what they
+// hold: keys of players or of what other columns of the name refer to. What every world has is none, whatever its name.
+func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY, ref_id INTEGER, level INTEGER, class_id INTEGER)",
+				"CREATE TABLE houses (house INTEGER NOT NULL PRIMARY KEY, owner INTEGER, new_owner INTEGER, paid INTEGER, is_user INTEGER)",
+				"CREATE TABLE notes (" + countedKey(target) + ", admin INTEGER, text_id INTEGER)",
+				"CREATE TABLE trips (" + strings.Replace(countedKey(target), "id ", "trip_id ", 1) + ", player_group INTEGER)",
+				"CREATE TABLE trips_log (number INTEGER NOT NULL PRIMARY KEY, trip_id INTEGER, player_group VARCHAR(15), days INTEGER)",
+				"CREATE TABLE groups_of (id INTEGER NOT NULL PRIMARY KEY, realm_id INTEGER)"}
+			add := func(format string, values ...any) {
+				statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...))
+			}
+			of := func(n int) int { return 1 + pick(seed+n, players) }
+			for n := 1; n <= players; n++ {
+				ref := 0
+				if n%70 == 9 {
+					ref = of(n % 3)
+				}
+				add("players VALUES (%d, %d, %d, %d)", n, ref, 1+pick(n, 60), 1+n%5)
+			}
+			for n := range 300 {
+				newOwner := -1
+				if n%80 == 7 {
+					newOwner = of(n)
+				}
+				add("houses VALUES (%d, %d, %d, %d, %d)", 20_000+n, of(2*n), newOwner, pick(n, 40_000), n%2)
+				add("notes (admin, text_id) VALUES (%d, %d)", 1+n%2, 1+n%7)
+				add("trips_log VALUES (%d, %d, '%d', %d)", 70_000+n, 8000+n+seed, n%4/3*(900+(n/4+seed)%60*3), n%9)
+			}
+			for n := range 9 {
+				add("trips (trip_id, player_group) VALUES (%d, %d)", 8290+n+seed, 900+(n+50+seed)%60*3)
+			}
+			for n := range 10 {
+				add("groups_of VALUES (%d, %d)", 900+(n+50+seed)%60*3, seed)
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
+			"players.ref_id": "plain, perhaps players.id when ref_id <> 0", "players.level": "plain", "players.class_id": "plain",
+			"houses.new_owner": "plain, perhaps players.id when new_owner > 0", "houses.paid": "plain", "houses.is_user": "plain",
+			"notes.admin": "plain, perhaps players.id", "notes.text_id": "plain",
+			"trips_log.trip_id": "plain, perhaps trips.trip_id", "trips_log.days": "plain",
+			"groups_of.realm_id":     "plain",
+			"trips_log.player_group": "perhaps groups_of.id when player_group <> '0'"})
 	})
 }
 

@@ -58,6 +58,12 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return []Finding{finding(Reference, best, "")}, nil
 		case possible >= 0: // the name may speak for another one than the best
 			best = matches[possible]
+			named := slices.IndexFunc(matches, func(m match) bool { return m.possible() && isCalled(col, m.key) })
+			if named >= 0 && !matches[named].full() && !isCalled(col, best.key) {
+				// All of few values are keys of a longer table by chance, and some rows were deleted.
+				counter, err := c.counterExamples(ctx, col, matches[named].key)
+				return []Finding{finding(Possible, matches[named], "", counter...)}, err
+			}
 			parts, err := c.split(ctx, col, best)
 			if err != nil || len(parts) == 0 {
 				return []Finding{finding(Possible, best, "")}, err
@@ -150,6 +156,11 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// isCalled reports whether a column is called like a table, as guild1 is like guilds.
+func isCalled(col, key Column) bool {
+	return strings.Join(wordsIn(col.Name), "") == strings.Join(wordsOf(key.Table), "")
 }
 
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and
@@ -632,6 +643,9 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		if s.distinct > 0 {
 			keys.min, keys.max = min(keys.min, s.min), max(keys.max, s.max)
 		}
+	}
+	if m.goesOn() {
+		return nil, nil
 	}
 	part := match{key: m.key, named: m.named, begins: m.begins}
 	var within, around, above int64

@@ -506,7 +506,7 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 	for _, m := range all {
 		k := c.spans[m.key][server]
 		if !c.overlaps(m.key, server, s) {
-			q.Add(", 0, 0, 0, 0")
+			q.Add(", 0, 0, 0, 0, 0, 0")
 			continue
 		}
 		near := "0"
@@ -516,8 +516,11 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 		}
 		q.Add(", COUNT(CASE WHEN ", k.covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ", k.around().covers("v.x"),
 			" THEN 1 END), COUNT(", joins.hit(m.key), "), ", near)
+		last, next := k.end()
+		q.Add(", COUNT(CASE WHEN ", last.covers("v.x"), " THEN 1 END), COUNT(CASE WHEN ", next.covers("v.x"),
+			" THEN 1 END)")
 	}
-	found := make([]int64, 1+4*len(all))
+	found := make([]int64, 1+6*len(all))
 	found[0] = s.distinct
 	if joins.asked {
 		var err error
@@ -526,12 +529,13 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 		}
 	}
 	for n := range all {
-		m, near := &all[n], found[4+4*n]
+		m, near := &all[n], found[4+6*n]
 		if c.spans[m.key][server].inside(s) {
 			near = c.spans[m.key][server].distinct
 		}
-		a := c.against(m.key, server, s, found[0], found[3+4*n], near)
-		a.within, a.around = found[1+4*n], found[2+4*n]-found[1+4*n]
+		a := c.against(m.key, server, s, found[0], found[3+6*n], near)
+		a.within, a.around = found[1+6*n], found[2+6*n]-found[1+6*n]
+		a.last, a.next = found[5+6*n], found[6+6*n]
 		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
 	}
 	return nil
@@ -573,6 +577,13 @@ func (s span) around() span {
 	}
 	more := s.max - s.min + 1
 	return span{min: max(s.min-more, 0), max: max(s.max, s.max+more)}
+}
+
+// end returns the last tenth of a span, and as many numbers behind it.
+func (s span) end() (last, next span) {
+	tenth := max(1, (s.max-s.min+1)/10)
+	return span{min: s.max - tenth + 1, max: s.max}, span{min: min(s.max, math.MaxInt64-tenth) + 1,
+		max: min(s.max, math.MaxInt64-tenth) + tenth}
 }
 
 // overlaps reports whether a server has keys in the range of some values.
@@ -651,6 +662,7 @@ type against struct {
 	values, hits int64   // different values
 	within       int64   // those in the range of the keys
 	around       int64   // those below and above it, in as many numbers on each side
+	last, next   int64   // those in the last tenth of the range of the keys, and in a tenth of it behind
 	density      float64 // of the keys in their range
 	wide         float64 // density of the keys in the range of the values
 	near         int64   // how many keys there are
@@ -744,6 +756,19 @@ func (m match) dense() bool {
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
 }
 
+// goesOn reports whether, on every server, nearly each number is a key, and the values go on behind the
+// greatest of them as if there were no end, as prices and weights do. Then it proves nothing that most are
+// keys.
+func (m match) goesOn() bool {
+	var last, next int64
+	for _, a := range m.servers {
+		if last, next = last+a.last, next+a.next; a.density < 0.8 {
+			return false
+		}
+	}
+	return next*3 > last
+}
+
 // fills reports whether the values are most keys of their range on each server, as where both are counted.
 func (m match) fills() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
@@ -760,6 +785,8 @@ func (m match) possible() bool {
 		return m.ends || m.begins || m.score() >= 3
 	case m.named == 3: // some of the rows that it refers to were deleted
 		return hits*2 >= values
+	case m.named < 2 && m.goesOn():
+		return false
 	case m.follows() && hits*4 >= values*3:
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:

@@ -47,6 +47,7 @@ const (
 	packedKinds  = 8    // how many kinds of numbers or texts a column may have
 	packedRuns   = 3    // how many numbers a text may have that is of any other kind
 	half         = 1 << 16
+	leastBase    = 100 // to which keys may be added
 )
 
 // first returns SQL for the rows that are looked at: always the same ones, so that they say the same again.
@@ -80,9 +81,11 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 				err = p.texts(ctx, i, t, col)
 			case usable(col) && open(col.Name):
 				s := p.c.spans[Column{table, col.Name}][i]
-				if s.max >= half || s.min < 0 {
+				if s.max >= leastBase || s.min < 0 {
 					err = p.numbers(ctx, i, table, col.Name, s)
-				} else if before != nil && s.max > 0 && p.c.spans[Column{table, before.Name}][i].max >= half/16 {
+				}
+				if err == nil && s.max < half && s.min >= 0 && before != nil && s.max > 0 &&
+					p.c.spans[Column{table, before.Name}][i].max >= half/16 {
 					err = p.halves(ctx, i, t, before.Name, col.Name)
 				}
 				if before = nil; s.max < half && s.min >= 0 {
@@ -119,7 +122,7 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 	d := p.c.servers[server]
 	name := d.Kind.Quote(column)
 	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE (", name,
-		" >= ", strconv.Itoa(half), " OR ", name, " < 0)")
+		" >= ", strconv.Itoa(leastBase), " OR ", name, " < 0)")
 	if sample := s.sample(name); sample != "" {
 		q.Add(" AND ", sample)
 	}
@@ -128,13 +131,14 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 		return err
 	}
 	bare := p.c.bare(ctx, Column{table, column})
+	rests, whole := map[uint64][]int64{}, true
 	for _, row := range rows {
 		n, err := strconv.ParseUint(row[0], 10, 64)
 		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
 			n, err = uint64(signed), nil
 		}
 		for _, bits := range packings() {
-			if err != nil || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+			if err != nil || n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
 			where := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
@@ -144,22 +148,34 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 			}
 			p.add(where, server, v, 0)
 		}
-		if base, rest := beyond(n); rest > 0 {
-			p.add(part{column: column, as: fmt.Sprintf("number beyond %d", base), member: column}, server, rest, 0)
+		base, rest := beyond(n)
+		rests[base], whole = append(rests[base], rest), whole && rest > 0
+	}
+	for base, all := range rests {
+		most := int64(0)
+		if whole && len(rests) == 1 && base >= half { // so large a number shared by all is no chance
+			most = int64(min(base, math.MaxInt64))
+		}
+		for _, rest := range all {
+			p.add(part{column: column, as: fmt.Sprint(isBeyond, base), member: column}, server, rest, most)
 		}
 	}
 	return nil
 }
 
+// isBeyond is how the part of a number is called that a key was added to.
+const isBeyond = "number beyond "
+
 // beyond splits a number into its first digit, with zeros behind it, and a rest that is less by two digits
-// or more, as where a game has a channel of talks for each player at 500000000 and his key. Otherwise there
-// is no rest.
+// or more, as where a game has a channel of talks for each player at 500000000 and his key, or by one digit
+// if it is a small number, as where there is one for each guild at 100 and its key. Otherwise there is no
+// rest.
 func beyond(n uint64) (base uint64, rest int64) {
 	power := uint64(1)
 	for n/power >= 10 {
 		power *= 10
 	}
-	if rest := n % power; rest < power/10 {
+	if rest := n % power; rest < power/10 || n < half {
 		return n - rest, int64(rest)
 	}
 	return 0, 0
@@ -402,6 +418,9 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 			if strings.HasPrefix(where.as, "path ") {
 				c.path = where.as
 			}
+			if base, isSum := strings.CutPrefix(where.as, isBeyond); isSum && len(base) < 5 && !m.follows() {
+				continue // many numbers lie between 100 and 200
+			}
 			other, ok := best[c]
 			better := !ok || m.full() && !other.full() ||
 				m.full() == other.full() && m.packedScore() > other.packedScore()
@@ -417,6 +436,9 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
 			switch {
 			case o == c || o.column != c.column || o.path != c.path:
+				return false
+			case where.as != places[o].as && strings.HasPrefix(where.as, isBeyond) &&
+				strings.HasPrefix(places[o].as, isBeyond): // each has numbers of its own
 				return false
 			case installed(o) != installed(c):
 				return installed(c)

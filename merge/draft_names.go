@@ -1,0 +1,423 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// repeated finds texts that are names of rows which may be renamed, of which the plan says nothing.
+func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
+	for parent, renamed := range sorted(p.Tables) {
+		r := renamed.Rename
+		if r == nil {
+			continue
+		}
+		for table, planned := range sorted(p.Tables) {
+			t := d.ws.target.Tables[table]
+			if t == nil || !planned.Policy.copies() && planned.Policy != NotDecided {
+				continue
+			}
+			for _, c := range t.Writable() {
+				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
+				refers := func(ref sqldb.Reference) bool {
+					return ref.Parent == parent && !ref.Inside() && slices.Contains(ref.Columns, c.Name)
+				}
+				if c.Family != sqldb.FamilyText && c.Family != sqldb.FamilyJSON ||
+					planned.Rename != nil && planned.Rename.Column == c.Name ||
+					slices.ContainsFunc(r.Copies, listed) || slices.ContainsFunc(d.references(t), refers) ||
+					slices.Contains(p.Plain, table+"."+c.Name) {
+					continue
+				}
+				o, err := d.repeatedIn(ctx, t, c, place{parent, r.Column})
+				if err != nil {
+					return fmt.Errorf("copies of names cannot be looked for: %w", err)
+				}
+				if o.Evidence != "" {
+					found(table, o)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it
+// holds none.
+func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
+	name place) (o OpenColumn, err error) {
+	o = OpenColumn{Column: c.Name, Candidate: name.table + "." + name.column}
+	path, evidence, err := d.inDocuments(ctx, t.Name, c.Name, name)
+	if err != nil || evidence != "" || c.Family == sqldb.FamilyJSON {
+		o.As, o.Evidence = "path "+path, evidence
+		return o, err
+	}
+	with, least := d.beside(t, c.Name, name.table)
+	o.As, o.With = asNames, with
+	text := place{t.Name, c.Name}
+	o.Evidence, err = d.repeats(ctx, text, name, least, mostOfTen)
+	if err == nil && o.Evidence == "" {
+		o.Evidence, err = d.repeatsInKind(ctx, t, c, name)
+	}
+	if err == nil && o.Evidence == "" {
+		o.Evidence, err = d.repeats(ctx, text, name, least, halfOfTen)
+	}
+	if err == nil && o.Evidence == "" { // a few that are nothing else
+		o.Evidence, err = d.repeats(ctx, text, name, someNames, allOfTen)
+	}
+	if err == nil && o.Evidence == "" {
+		o.With = ""
+		o.As, o.Evidence, err = d.repeatedWithin(ctx, text, name)
+		return o, err
+	}
+	if err != nil || o.Evidence == "" {
+		return o, err
+	}
+	for i := range d.ws.servers {
+		others, _, _, err := namesOfOthers(ctx, d.ws, i, place{t.Name, c.Name}, o.With, name)
+		if err != nil {
+			return o, err
+		}
+		if others {
+			o.With = ""
+		}
+	}
+	return o, nil
+}
+
+// repeatedWithin returns how names stand within the texts of a column, and the evidence: in lists, of which
+// most members are names, or among the words of some sentences at least.
+func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evidence string, err error) {
+	var lists, sentences []string
+	listed, said, members, listHits := 0, 0, 0, 0
+	for i, s := range d.ws.servers {
+		own, names := s.db.Tables[text.table], s.db.Tables[name.table]
+		if own == nil || own.Column(text.column) == nil || names == nil || names.Column(name.column) == nil {
+			continue
+		}
+		w, err := d.within(ctx, i, text)
+		if err != nil || len(w.pieces) == 0 {
+			return "", "", err
+		}
+		found, err := d.amongNames(ctx, i, w.all(), name)
+		if err != nil {
+			return "", "", err
+		}
+		hits, all := 0, 0
+		for piece, isMember := range w.pieces {
+			if isMember {
+				all++
+			}
+			if found[piece] && isMember {
+				hits++
+			}
+		}
+		texts := 0
+		for _, pieces := range w.texts {
+			if slices.ContainsFunc(pieces, func(p string) bool { return found[p] }) {
+				texts++
+			}
+		}
+		listed, members, listHits, said = listed+w.lists, members+all, listHits+hits, said+len(found)
+		if hits*2 < all {
+			listed = -len(w.texts) * len(d.ws.servers)
+		}
+		if texts*10 < len(w.texts) {
+			return "", "", nil
+		}
+		lists = append(lists, fmt.Sprintf("%s: %d of %d members of lists are names", s.Name, hits, all))
+		sentences = append(sentences, fmt.Sprintf("%s: %d of %d texts have names in them", s.Name, texts,
+			len(w.texts)))
+	}
+	switch {
+	case listed > 0 && listHits >= manyNames:
+		return asLists, strings.Join(lists, "; "), nil
+	case said >= manyNames:
+		return asSentences, strings.Join(sentences, "; "), nil
+	}
+	return "", "", nil
+}
+
+// pieces are what may be names within some texts of a column of a server.
+type pieces struct {
+	texts  [][]string      // the pieces of each text
+	pieces map[string]bool // whether a piece is a member of a list
+	lists  int             // how many texts have several members
+}
+
+// within reads some texts of a column, and what stands between commas, semicolons and ends of lines in them,
+// and their words and pairs of words. What stands in many texts is no name of anybody.
+func (d *drafter) within(ctx context.Context, server int, text place) (w pieces, err error) {
+	const texts, most = 200, 2000
+	read, where := d.reading(server, text.table, text.column)
+	db := d.ws.servers[server].db
+	rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+		strconv.Itoa(census.MaxChars), ")", where, " <> '' LIMIT ", strconv.Itoa(texts)))
+	if err != nil {
+		return w, err
+	}
+	w.pieces = map[string]bool{}
+	in := map[string]int{}
+	separates := func(r rune) bool { return strings.ContainsRune(",;|\n\r\t", r) }
+	for _, row := range rows {
+		var all []string
+		members := strings.FieldsFunc(row[0], separates)
+		if len(members) > 1 {
+			w.lists++
+		}
+		add := func(piece string, member bool) {
+			if len(piece) > 2 && len(piece) <= longestName && !slices.Contains(all, piece) && len(w.pieces) < most {
+				all = append(all, piece)
+				w.pieces[piece] = w.pieces[piece] || member
+				in[piece]++
+			}
+		}
+		for _, m := range members {
+			add(strings.Trim(m, " \"'@#*-"), true)
+		}
+		words := strings.FieldsFunc(row[0], func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-'", r)
+		})
+		for i, word := range words {
+			add(word, false)
+			if i > 0 {
+				add(words[i-1]+" "+word, false)
+			}
+		}
+		w.texts = append(w.texts, all)
+	}
+	for piece, n := range in {
+		if n*10 > len(rows) && n > 5 && !w.pieces[piece] {
+			delete(w.pieces, piece)
+		}
+	}
+	return w, nil
+}
+
+// all returns all pieces.
+func (w pieces) all() []string { return slices.Sorted(maps.Keys(w.pieces)) }
+
+// amongNames returns those of some texts that are names on a server, letter by letter.
+func (d *drafter) amongNames(ctx context.Context, server int, texts []string, named place) (
+	map[string]bool, error) {
+	db := d.ws.servers[server].db
+	name, among := d.reading(server, named.table, named.column)
+	compared := sqldb.AnyText(db.Kind, name)
+	among = strings.TrimSuffix(among, name) + compared
+	found := map[string]bool{}
+	for some := range slices.Chunk(texts, sampled) {
+		q := db.SQL("SELECT DISTINCT ", compared, among, " IN (")
+		for n, text := range some {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
+		}
+		rows, err := db.Strings(ctx, q.Add(")"))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			found[row[0]] = slices.Contains(some, row[0])
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, exact bool) bool { return !exact })
+	return found, nil
+}
+
+// beside returns the column of a table that leads to the row of another table whose name stands in a column:
+// x_id beside x_name, or else the only one; "" if there is none. A few names prove it beside the former, and
+// if their column is called like one for names.
+func (d *drafter) beside(t *sqldb.Table, name, parent string) (column string, least int) {
+	stem, named := strings.CutSuffix(name, "_name")
+	id := census.Column{Table: t.Name, Name: stem + "_id"}
+	open := func(o census.Finding) bool { return o.Column == id && o.Parent.Table == parent && o.As == "" }
+	var all []string
+	for _, ref := range d.references(t) {
+		if ref.Parent == parent && len(ref.Columns) == 1 && !ref.Inside() {
+			all = append(all, ref.Columns[0])
+		}
+	}
+	all = slices.Compact(all)
+	switch {
+	case named && (slices.Contains(all, id.Name) || slices.ContainsFunc(d.found, open)):
+		return id.Name, fewNames
+	case len(all) == 1 && isName(name):
+		return all[0], fewNames
+	case len(all) == 1:
+		return all[0], manyNames
+	}
+	return "", manyNames
+}
+
+const (
+	// sampled is how many texts of a column are compared with names.
+	sampled = 500
+	// longestName is how many characters a name has at most.
+	longestName = 255
+
+	// So many of ten texts have to be names: some where rows of one kind have them, and half where rows of
+	// other names were deleted, if each server has many.
+	someOfTen, halfOfTen, mostOfTen, allOfTen = 1, 5, 9, 10
+	// someNames is how many names are enough if no other text is there.
+	someNames = 6
+)
+
+// repeats returns evidence if enough texts of a column are names, on each server that has any. All servers
+// together have to have so many at least.
+func (d *drafter) repeats(ctx context.Context, text, name place, least, tenths int) (string, error) {
+	all, known := d.samples[text]
+	if !known {
+		sample, err := d.sampleOf(ctx, text, "")
+		if err != nil {
+			return "", err
+		}
+		if all = sample[""]; all == nil {
+			all = make([][]string, len(d.ws.servers))
+		}
+		d.samples[text] = all
+	}
+	return d.areNames(ctx, all, name, least, tenths)
+}
+
+// sampleOf returns some texts of a column of each server by the value of another column beside them, if there
+// is one. There are none if that one has more than a few values.
+func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[string][][]string, error) {
+	const fewKinds = 8
+	all := map[string][][]string{}
+	for i, s := range d.ws.servers {
+		own := s.db.Tables[text.table]
+		if own.Column(text.column) == nil || by != "" && own.Column(by) == nil {
+			continue
+		}
+		// A text that is too long for a name is still too long for one when it is cut.
+		read, where := d.reading(i, text.table, text.column)
+		kind := "''"
+		if by != "" {
+			kind = own.Column(by).ReadExpression(s.db.Kind)
+		}
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+			strconv.Itoa(longestName+1), "), ", kind, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if all[row[1]] == nil {
+				all[row[1]] = make([][]string, len(d.ws.servers))
+			}
+			if all[row[1]][i] = append(all[row[1]][i], row[0]); len(all) > fewKinds {
+				return nil, nil
+			}
+		}
+	}
+	return all, nil
+}
+
+// repeatsInKind returns evidence if texts are names in the rows of one kind, which another column tells: such
+// as is_player beside killed_by.
+func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
+	name place) (string, error) {
+	text := place{t.Name, c.Name}
+	found, err := d.areNames(ctx, d.samples[text], name, manyNames, someOfTen)
+	if err != nil || found == "" {
+		return "", err // nobody has to look at the kinds
+	}
+	for _, by := range t.Writable() {
+		short := by.Family == sqldb.FamilyText && by.MaxChars > 0 && by.MaxChars <= longestName
+		if by == c || !short && by.Family != sqldb.FamilyInt && by.Family != sqldb.FamilyBool {
+			continue
+		}
+		kinds, err := d.sampleOf(ctx, text, by.Name)
+		if err != nil {
+			return "", err
+		}
+		for kind, texts := range sorted(kinds) {
+			evidence, err := d.areNames(ctx, texts, name, manyNames, mostOfTen)
+			if err != nil || evidence != "" {
+				return fmt.Sprintf("where %s is %q, %s", by.Name, kind, evidence), err
+			}
+		}
+	}
+	return "", nil
+}
+
+// areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
+// among others are enough, as where only rows of one kind have them.
+func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least, tenths int) (
+	string, error) {
+	var parts []string
+	total := int64(0)
+	if t := d.ws.target.Tables[named.table]; t != nil && slices.Equal(t.Primary, []string{named.column}) {
+		tenths = someOfTen
+	}
+	for i, s := range d.ws.servers {
+		names := s.db.Tables[named.table]
+		if len(texts[i]) == 0 || names == nil || names.Column(named.column) == nil {
+			continue
+		}
+		name, among := d.reading(i, named.table, named.column)
+		compared := sqldb.AnyText(s.db.Kind, name)
+		among = strings.TrimSuffix(among, name) + compared
+		q := s.db.SQL("SELECT COUNT(DISTINCT ", compared, ")", among, " IN (")
+		for n, text := range texts[i] {
+			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
+		}
+		hits, err := s.db.Number(ctx, q.Add(")"))
+		all := int64(len(texts[i]))
+		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
+		if err != nil || !enough && hits*10 < all*mostOfTen {
+			return "", err
+		}
+		if total += hits; tenths != someOfTen {
+			total += all - hits
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
+	}
+	if total < int64(least) {
+		return "", nil
+	}
+	return strings.Join(parts, "; "), nil
+}
+
+// inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.
+func (d *drafter) inDocuments(ctx context.Context, table, column string, named place) (
+	path, evidence string, err error) {
+	found := map[string][][]string{}
+	for i, s := range d.ws.servers {
+		if own := s.db.Tables[table]; own == nil || own.Column(column) == nil {
+			continue
+		}
+		text, where := d.reading(i, table, column)
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
+			")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
+		if err != nil {
+			return "", "", err
+		}
+		for _, row := range rows {
+			for _, v := range census.Values(row[0], column) {
+				if found[v.Path] == nil {
+					found[v.Path] = make([][]string, len(d.ws.servers))
+				}
+				text, _ := v.Value.(string)
+				if all := found[v.Path][i]; text != "" && len(all) < sampled && !slices.Contains(all, text) {
+					found[v.Path][i] = append(all, text)
+				}
+			}
+		}
+	}
+	enough := func(texts []string) bool { return len(texts) >= manyNames }
+	for path, texts := range sorted(found) {
+		if !slices.ContainsFunc(texts, enough) {
+			continue
+		}
+		evidence, err := d.areNames(ctx, texts, named, manyNames, halfOfTen)
+		if err != nil || evidence != "" {
+			return path, evidence, err
+		}
+	}
+	return "", "", nil
+}

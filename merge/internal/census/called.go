@@ -1,0 +1,356 @@
+package census
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+)
+
+// caller asks about columns that nothing but a name speaks for, and nothing in the data against: a few
+// players have an heir, the heads of three clans are known, or most of what a log names was deleted.
+type caller struct {
+	c       *Census
+	parents map[string][]Column // by what a column is called, the keys that columns called so hold
+	ends    map[string][]Column // by its last word, the keys that columns hold almost certainly
+	refers  map[Column]int      // how many columns hold a key almost certainly
+	beyond  map[string]Finding  // by name, columns whose numbers are sums of a key and another number
+}
+
+// find asks about columns of the tables for which looks is true. The findings about other columns say which
+// keys are in columns that are called alike.
+func (l *caller) find(ctx context.Context, all []Finding, looks func(table string) bool) ([]Finding, error) {
+	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
+	l.beyond = map[string]Finding{}
+	settled := map[Column]bool{}
+	add := func(to map[string][]Column, name string, key Column) {
+		if !slices.Contains(to[name], key) {
+			to[name] = append(to[name], key)
+		}
+	}
+	for _, f := range all {
+		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible
+		if _, known := l.beyond[f.Name]; strings.HasPrefix(f.As, isBeyond) && !known {
+			l.beyond[f.Name] = f
+		}
+		if f.Verdict < Possible || f.As != "" || l.c.installed[f.Parent.Table] {
+			continue
+		}
+		words := wordsIn(f.Name)
+		if f.Verdict == Reference {
+			l.refers[f.Parent]++
+			add(l.ends, words[len(words)-1], f.Parent)
+		}
+		if f.Verdict == Reference || l.speaks(f.Column) {
+			add(l.parents, strings.Join(words, ""), f.Parent)
+		}
+	}
+	for _, key := range l.c.keys { // a log has the names of the keys of what it is about
+		words := wordsIn(key.Name)
+		if len(words) > 1 && l.c.counts(key) && !l.c.installed[key.Table] && len(l.c.above[key]) == 0 {
+			add(l.parents, strings.Join(words, ""), key)
+		}
+	}
+	var found []Finding
+	for _, table := range l.c.tables {
+		if !looks(table) {
+			continue
+		}
+		for _, col := range l.columns(table) {
+			if settled[col] {
+				continue
+			}
+			f, err := l.ask(ctx, col)
+			if err == nil && f.Verdict < Possible {
+				f, err = l.askBeyond(ctx, col)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if f.Verdict == Possible {
+				found = append(found, f)
+			}
+		}
+	}
+	return found, nil
+}
+
+// columns returns the columns of a table on any server that may hold a key: whole numbers, and texts, which
+// may be written as numbers.
+func (l *caller) columns(table string) (all []Column) {
+	for _, d := range l.c.servers {
+		if d.Tables[table] == nil {
+			continue
+		}
+		for _, own := range d.Tables[table].Columns {
+			col := Column{table, own.Name}
+			fits := usable(own) && !own.Counts() || own.Family == sqldb.FamilyText
+			if fits && !slices.Contains(all, col) {
+				all = append(all, col)
+			}
+		}
+	}
+	return all
+}
+
+// speaks reports whether a name is that of a key, of a person, or mentions a table.
+func (l *caller) speaks(col Column) bool {
+	words := wordsIn(col.Name)
+	return isKey(words) || isPerson(words) || slices.ContainsFunc(l.c.keys, func(key Column) bool {
+		says, _ := l.c.named(col, key)
+		return says > 0
+	})
+}
+
+// ask returns a finding with the verdict Possible if the values of a column may be keys.
+func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
+	words := wordsIn(col.Name)
+	alike, ends := l.parents[strings.Join(words, "")], l.ends[words[len(words)-1]]
+	key, person := isKey(words), isPerson(words)
+	isText := l.c.isText(col)
+	unique := slices.Contains(l.c.keys, col)
+	if isText || unique { // few texts and keys are anything but what they are called
+		ends, key, person = nil, false, false
+	}
+	if len(alike)+len(ends) == 0 && !key && !person {
+		return f, nil
+	}
+	values, err := l.values(ctx, col)
+	if err != nil || values == nil {
+		return f, err
+	}
+	var best match
+	for _, parent := range l.c.keys {
+		says := slices.Contains(alike, parent)
+		ending := slices.Contains(ends, parent) && len(words) > 1 && !key
+		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
+			!says && !ending && !person && !(key && differ(values)) || unique && !l.c.counts(parent) {
+			continue
+		}
+		m, err := l.compare(ctx, col, parent, values)
+		if err != nil {
+			return f, err
+		}
+		all, hits := m.counts()
+		reaches := func(a against) bool { return a.values > 0 && a.reach > 1.05 }
+		if hits == 0 || slices.ContainsFunc(m.servers, reaches) ||
+			!says && (hits*2 < all || ending && !m.full()) {
+			continue
+		}
+		m.ends = says
+		if len(best.servers) == 0 || l.compareBest(m, best) < 0 {
+			best = m
+		}
+	}
+	if len(best.servers) == 0 {
+		return f, nil
+	}
+	f = Finding{Column: col, Verdict: Possible, Parent: best.key, Hits: hitsOf(nil, []match{best}),
+		Evidence: best.evidence(false, nil) + "; what the column is called speaks for it"}
+	f.Values, _ = best.counts()
+	if isText {
+		f.When, err = l.noText(ctx, col)
+	}
+	for _, s := range l.c.spans[col] {
+		if s.min < 0 {
+			f.When = l.c.bare(ctx, col) + " > 0"
+		} else if s.zero && f.When == "" {
+			f.When = l.c.bare(ctx, col) + " <> 0"
+		}
+	}
+	return f, err
+}
+
+// noText returns the condition that leaves out a text that means none, if one does.
+func (l *caller) noText(ctx context.Context, col Column) (string, error) {
+	for _, none := range []string{"0", ""} {
+		for _, d := range l.c.servers {
+			if columnOf(d, col) == nil {
+				continue
+			}
+			rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
+				d.Kind.Quote(col.Name), " = '"+none+"' LIMIT 1"))
+			if err != nil || len(rows) > 0 {
+				return l.c.bare(ctx, col) + " <> '" + none + "'", err
+			}
+		}
+	}
+	return "", nil
+}
+
+// askBeyond asks about a column that is called like one whose numbers are the sum of a key and another
+// number, if it has values beyond that.
+func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
+	other, known := l.beyond[col.Name]
+	if !known || l.c.isText(col) {
+		return f, nil
+	}
+	base := strings.TrimPrefix(other.As, isBeyond)
+	for i, d := range l.c.servers {
+		if columnOf(d, col) == nil || l.c.spans[other.Parent][i].distinct == 0 {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
+			" > ", base, " AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
+		if err != nil {
+			return f, err
+		}
+		if n > 0 {
+			return Finding{Column: col, Verdict: Possible, Parent: other.Parent, As: other.As,
+				Evidence: "the column " + other.String() + " is called so, too"}, nil
+		}
+	}
+	return f, nil
+}
+
+// compareBest orders matches: those that other columns of the name speak for, those without values that are
+// no keys, and those of a table that many refer to come first.
+func (l *caller) compareBest(a, b match) int {
+	first := func(a, b bool) int {
+		return map[bool]int{true: 1, false: 0}[b] - map[bool]int{true: 1, false: 0}[a]
+	}
+	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()),
+		cmp.Compare(l.refers[b.key], l.refers[a.key]), cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
+}
+
+// values returns some of the different values of a column on each server, and nothing if a text is no number.
+func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
+	all, filled := make([][]int64, len(l.c.servers)), false
+	for i, d := range l.c.servers {
+		own := columnOf(d, col)
+		if own == nil {
+			continue
+		}
+		name := d.Kind.Quote(col.Name)
+		q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", name)
+		if own.Family == sqldb.FamilyText {
+			q.Add(" <> '0' AND ", name, " <> ''")
+		} else {
+			q.Add(" > 0")
+			if sample := l.c.spans[col][i].sample(name); sample != "" {
+				q.Add(" AND ", sample)
+			}
+		}
+		rows, err := d.Strings(ctx, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(4*sampled)))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			n, err := strconv.ParseInt(row[0], 10, 64)
+			if err != nil {
+				return nil, nil // no key of the servers is so long, and no word is one
+			}
+			all[i], filled = append(all[i], n), true
+		}
+	}
+	if !filled {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// compare counts how many of some values are keys.
+func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64) (match, error) {
+	named, _ := l.c.named(col, key)
+	m := match{key: key, named: named, begins: l.c.begins(key)}
+	for i, d := range l.c.servers {
+		if len(values[i]) == 0 {
+			continue
+		}
+		hits := int64(0)
+		for some := range slices.Chunk(values[i], sampled) {
+			text := make([]string, len(some))
+			for n, v := range some {
+				text[n] = strconv.FormatInt(v, 10)
+			}
+			if d.Tables[key.Table] == nil {
+				continue
+			}
+			n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+				" WHERE ", d.Kind.Quote(key.Name), " IN (", strings.Join(text, ", "), ")"))
+			if err != nil {
+				return match{}, err
+			}
+			hits += n
+		}
+		s := span{distinct: int64(len(values[i])), min: slices.Min(values[i]), max: slices.Max(values[i])}
+		a := l.c.against(key, i, s, s.distinct, hits, 0)
+		if a.greatest == 0 {
+			a.reach = 2 // no key is there
+		}
+		m.servers = append(m.servers, a)
+	}
+	return m, nil
+}
+
+// differ reports whether the values are not mostly the same ones on two servers, as those are that mean
+// something in every world, nor one on each, which is the number of the server.
+func differ(values [][]int64) bool {
+	seen, equal, least := map[int64]int{}, 0, 0
+	if !slices.ContainsFunc(values, func(some []int64) bool { return len(some) > 1 }) {
+		return false
+	}
+	for _, some := range values {
+		if len(some) > 0 && (least == 0 || len(some) < least) {
+			least = len(some)
+		}
+		for _, v := range some {
+			if seen[v]++; seen[v] == 2 {
+				equal++
+			}
+		}
+	}
+	return equal*2 <= least
+}
+
+// isKey reports whether the last word of a name says that it is that of a key.
+func isKey(words []string) bool {
+	last := words[len(words)-1]
+	return len(words) > 1 && (last == "id" || last == "uid" || last == "guid" || last == "ref")
+}
+
+// isPerson reports whether a name ends with what people are called who own something or do something, but
+// for those of columns that say yes or no.
+func isPerson(words []string) bool {
+	if slices.Contains([]string{"is", "has", "can", "no", "max", "min"}, words[0]) {
+		return false
+	}
+	return people[words[len(words)-1]]
+}
+
+var people = func() map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq("account admin attacker author banner bidder buyer by captain " +
+		"character creator defender editor friend founder giver heir holder husband inviter killer leader " +
+		"lover member moderator owner partner player poster receiver recipient recruiter referer referrer seller " +
+		"sender spouse target user victim wife winner writer") {
+		all[word] = true
+	}
+	return all
+}()
+
+// wordsIn returns the words of the name of a column in small letters, without the digits behind them, as in
+// first_owner, OwnerID and owner2.
+func wordsIn(name string) []string {
+	var words []string
+	var before rune
+	for i, r := range name {
+		switch begins := i == 0 || unicode.IsUpper(r) && !unicode.IsUpper(before) || before == '_'; {
+		case r == '_' || unicode.IsDigit(r) || r == ' ':
+		case begins || len(words) == 0:
+			words = append(words, string(unicode.ToLower(r)))
+		default:
+			words[len(words)-1] += string(unicode.ToLower(r))
+		}
+		before = r
+	}
+	if len(words) == 0 {
+		return []string{name}
+	}
+	return words
+}
