@@ -9,7 +9,6 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
-	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // PgBouncer in transaction mode gives each transaction any of its sessions. A merge that sets one of them to only read
@@ -29,7 +28,7 @@ func TestADatabaseBehindAPoolerIsRefusedAndItsProgramsGoOn(t *testing.T) {
 				if behind == "the target" {
 					dsn = &plan.Target.DSN
 				}
-				*dsn = servers.PgBouncer(t, *dsn)
+				*dsn = dbtest.PgBouncer(t, *dsn)
 				game, err := sql.Open("pgx", *dsn+"&default_query_exec_mode=simple_protocol")
 				if err != nil {
 					t.Fatal(err)

@@ -280,16 +280,16 @@ func (ws *workspace) leadsThere(ref sqldb.Reference) string {
 		ws.written(parent.name) + ")"
 }
 
-// written returns a name for a condition of a plan, in quotes if the database takes it for another one without
-// them, or for a word of SQL that columns of games are called by.
+// written returns a name for a condition of a plan, in quotes if the database takes it for another one
+// without them, or for a word of SQL that columns of games are called by.
 func (ws *workspace) written(name string) string {
 	k, plain := ws.servers[0].db.Kind, `^[A-Za-z_][A-Za-z0-9_]*$`
 	if k == sqldb.PostgreSQL {
 		plain = `^[a-z_][a-z0-9_]*$`
 	}
-	words := strings.Fields("all by case check condition default desc end for from group groups in index key keys " +
-		"left limit lock match option order rank range read references release right row rows set table to " +
-		"trigger use user using values when where window with write")
+	words := strings.Fields("all by case check condition default desc end for from group groups in index key " +
+		"keys left limit lock match option order rank range read references release right row rows set table " +
+		"to trigger use user using values when where window with write")
 	if regexp.MustCompile(plain).MatchString(name) && !slices.Contains(words, strings.ToLower(name)) {
 		return name
 	}

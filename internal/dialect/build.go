@@ -50,14 +50,6 @@ func (s *SQL) BindAll(values ...any) *SQL {
 	return s
 }
 
-// Batch returns how many texts a condition by [SQL.In] can well have.
-func (k Kind) Batch() int {
-	if k == PostgreSQL {
-		return 10_000 // one value
-	}
-	return 1000
-}
-
 // In appends the condition that what stands before it is one of several texts.
 func (s *SQL) In(texts []string) *SQL {
 	if s.Kind == PostgreSQL {

@@ -176,6 +176,14 @@ func (k Kind) Fold(name string) string {
 	return strings.ToLower(name)
 }
 
+// Batch returns how many texts a condition by [SQL.In] can well have.
+func (k Kind) Batch() int {
+	if k == PostgreSQL {
+		return 10_000 // one value
+	}
+	return 1000
+}
+
 // EqualOrNull is the comparison for which two NULLs are equal.
 func (k Kind) EqualOrNull() string {
 	switch k {

@@ -17,7 +17,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
-	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
@@ -26,7 +25,7 @@ import (
 func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := servers.PgBouncer(t, target.DSN(t))
+	dsn := dbtest.PgBouncer(t, target.DSN(t))
 	var err error
 	for i := 0; i < 3 && err == nil; i++ { // the first of them prepares its statements
 		var store *gormlease.Store
@@ -65,7 +64,7 @@ func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := servers.PgBouncer(t, target.DSN(t))
+	dsn := dbtest.PgBouncer(t, target.DSN(t))
 	for _, mode := range nightly.Pick([]string{"exec"}, []string{"exec", "simple_protocol"}) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

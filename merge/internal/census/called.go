@@ -128,7 +128,7 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		says := slices.Contains(alike, parent)
 		ending := slices.Contains(ends, parent) && len(words) > 1 && !key
 		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
-			!says && !ending && !person && !(key && differ(values)) || unique && !l.c.counts(parent) {
+			!says && !ending && !person && (!key || !differ(values)) || unique && !l.c.counts(parent) {
 			continue
 		}
 		m, err := l.compare(ctx, col, parent, values)
@@ -320,19 +320,14 @@ func isPerson(words []string) bool {
 	if slices.Contains([]string{"is", "has", "can", "no", "max", "min"}, words[0]) {
 		return false
 	}
-	return people[words[len(words)-1]]
+	return strings.Contains(people, " "+words[len(words)-1]+" ")
 }
 
-var people = func() map[string]bool {
-	all := map[string]bool{}
-	for word := range strings.FieldsSeq("account admin attacker author banner bidder buyer by captain " +
-		"character creator defender editor friend founder giver heir holder husband inviter killer leader " +
-		"lover member moderator owner partner player poster receiver recipient recruiter referer referrer seller " +
-		"sender spouse target user victim wife winner writer") {
-		all[word] = true
-	}
-	return all
-}()
+// people are the last words of the names of such columns.
+const people = " account admin attacker author banner bidder buyer by captain character creator defender " +
+	"editor friend founder giver heir holder husband inviter killer leader lover member moderator owner " +
+	"partner player poster receiver recipient recruiter referer referrer seller sender spouse target user " +
+	"victim wife winner writer "
 
 // wordsIn returns the words of the name of a column in small letters, without the digits behind them, as in
 // first_owner, OwnerID and owner2.

@@ -135,9 +135,9 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 }
 
 // refusePooler returns an error if a connection has no session of the server to itself, as with PgBouncer in
-// transaction mode. The settings of a merge would stay with sessions that programs of the game get next, which
-// could not write any more, and its temporary tables would be gone. Such a pooler gives a transaction the
-// session that was free last, or another one than before.
+// transaction mode. The settings of a merge would stay with sessions that programs of the game get next. They
+// could not write any more, and the temporary tables of the merge would be gone. Such a pooler gives a
+// transaction the session that was free last, or another one than before.
 func refusePooler(ctx context.Context, d *DB) error {
 	const rounds = 4 // Others may take sessions meanwhile.
 	if d.pool.Stats().MaxOpenConnections == 1 {
@@ -183,8 +183,8 @@ func sharesSession(ctx context.Context, d *DB) (shared bool, err error) {
 	return second != first, err
 }
 
-// unlimited returns the statements by which a session ends only with its connection, however long it waits for
-// the other databases or for a statement of its own.
+// unlimited returns the statements by which a session ends only with its connection, however long it waits
+// for the other databases or for a statement of its own.
 func unlimited(k Kind) []string {
 	return map[Kind][]string{
 		// The comment is for MariaDB alone. MySQL has a limit for SELECT, and reads the other one.

@@ -174,7 +174,7 @@ func (t *trail) now(ctx context.Context) (rows int64, err error) {
 			}
 			return err
 		})
-		if err = cmp.Or(err, ask()); err != nil {
+		if err := cmp.Or(err, ask()); err != nil {
 			return 0, err
 		}
 	}

@@ -1,4 +1,4 @@
-package servers
+package dbtest
 
 import (
 	"fmt"
@@ -11,19 +11,21 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
 // PgBouncer starts a PgBouncer in transaction mode before the database of a DSN, and returns a DSN that leads
 // through itb. It has two sessions of the server for all clients.
 func PgBouncer(tb testing.TB, dsn string) string {
 	tb.Helper()
-	program := Program(tb, "postgres", "pgbouncer")
+	program := servers.Program(tb, "postgres", "pgbouncer")
 	server, err := pgconn.ParseConfig(dsn)
 	if err != nil {
 		tb.Fatal("the DSN of the tests cannot be read") // without the error, which quotes it
 	}
 	quoted := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
-	port := Reserve(tb)
+	port := servers.Reserve(tb)
 	database := fmt.Sprintf("shop = host=%s port=%d dbname=%s user=%s pool_size=2", quoted(server.Host),
 		server.Port, quoted(server.Database), quoted(server.User))
 	if server.Password != "" {
@@ -48,8 +50,8 @@ func PgBouncer(tb testing.TB, dsn string) string {
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	Start(tb, dir, program, config)
-	Eventually(tb, func() error {
+	servers.Start(tb, dir, program, config)
+	servers.Eventually(tb, func() error {
 		conn, err := new(net.Dialer).DialContext(tb.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			return err
