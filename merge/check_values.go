@@ -115,7 +115,7 @@ func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, e
 	if !c.decisions.onlyRenames(src) || len(src.flags) > 0 {
 		return false, nil
 	}
-	if n := src.job.renameLimit(); (n == 0 || n > most) && c.ws.target.Kind != sqldb.SQLite {
+	if n := src.job.renameLimit(); (n == 0 || n > most) && !c.ws.target.Kind.Untyped() {
 		return false, nil
 	}
 	return c.ws.target.Plain(ctx, src.job.target)

@@ -105,15 +105,12 @@ func (b bits) holds(kind sqldb.Kind, columns []*sqldb.Column, key int64) bool {
 	return true
 }
 
-// sql returns SQL for the key. Shifts of PostgreSQL keep the type of a column, so that is a wide one.
+// sql returns SQL for the key.
 func (b bits) sql(kind sqldb.Kind, columns []string) string {
 	var parts []string
 	for i, name := range columns {
-		if name = kind.Quote(name); kind == sqldb.PostgreSQL {
-			name += "::bigint"
-		}
-		parts = append(parts, fmt.Sprintf("((%s >> %d) & %d) * %d", name, b.low, b.mask(),
-			uint64(1)<<(i*b.width)))
+		parts = append(parts, fmt.Sprintf("((%s >> %d) & %d) * %d", sqldb.Wide(kind, kind.Quote(name)), b.low,
+			b.mask(), uint64(1)<<(i*b.width)))
 	}
 	return "(" + strings.Join(parts, " + ") + ")"
 }

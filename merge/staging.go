@@ -248,12 +248,8 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
 	t := s.ws.target
 	terms, conditions := key.Terms(t.Kind)
-	sorted := ""
-	if t.Kind == sqldb.MySQL {
-		sorted = "SQL_BIG_RESULT " // it would keep all keys in a table, on a disk if there are many
-	}
-	n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (SELECT ", sorted, "1 AS merge_one FROM ", s.name,
-		" WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+	n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (", sqldb.SelectSorted(t.Kind), "1 AS merge_one FROM ",
+		s.name, " WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 	return n > 0, err
 }
 

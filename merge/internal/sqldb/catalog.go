@@ -96,6 +96,15 @@ func Suffix(k Kind) string {
 	return ""
 }
 
+// SelectSorted begins a query that groups many rows. MySQL would keep all groups in a table, on a disk if
+// there are many, and is told to sort them.
+func SelectSorted(k Kind) string {
+	if k == MySQL {
+		return "SELECT SQL_BIG_RESULT "
+	}
+	return "SELECT "
+}
+
 // LongText is a type for texts of millions of bytes. TEXT of MySQL ends after 65,535.
 func LongText(k Kind) string {
 	if k == MySQL {

@@ -143,7 +143,8 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 // transaction the session that was free last, or another one than before.
 func refusePooler(ctx context.Context, d *DB) error {
 	const rounds = 4 // Others may take sessions meanwhile.
-	if d.pool.Stats().MaxOpenConnections == 1 {
+
+	if d.pool.Stats().MaxOpenConnections == 1 { // It is the merge's own, which closes it.
 		d.pool.SetMaxOpenConns(2)
 	}
 	shared, err := false, error(nil)
