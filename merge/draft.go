@@ -106,11 +106,13 @@ type drafter struct {
 	found []census.Finding      // what columns may refer to, though neither the target nor the plan says so
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
+	pieces  map[place]map[int]pieces // of texts, by server
 }
 
 func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
+		pieces: map[place]map[int]pieces{},
 	}
 }
 

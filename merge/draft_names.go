@@ -155,11 +155,16 @@ type pieces struct {
 // within reads some texts of a column, and what stands between commas, semicolons and ends of lines in them,
 // and their words and pairs of words. What stands in many texts is no name of anybody.
 func (d *drafter) within(ctx context.Context, server int, text place) (w pieces, err error) {
-	const texts, most = 200, 2000
+	if all := d.pieces[text]; all[server].pieces != nil {
+		return all[server], nil
+	}
+	const sample, texts, most = "4000", "200", 2000
 	read, where := d.reading(server, text.table, text.column)
 	db := d.ws.servers[server].db
-	rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
-		strconv.Itoa(census.MaxChars), ")", where, " <> '' LIMIT ", strconv.Itoa(texts)))
+	// A database may look at all rows to find some that differ.
+	rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT merge_text FROM (SELECT SUBSTR(", read, ", 1, ",
+		strconv.Itoa(census.MaxChars), ") AS merge_text", where, " <> '' LIMIT ", sample,
+		") AS merge_sample LIMIT ", texts))
 	if err != nil {
 		return w, err
 	}
@@ -198,6 +203,10 @@ func (d *drafter) within(ctx context.Context, server int, text place) (w pieces,
 			delete(w.pieces, piece)
 		}
 	}
+	if d.pieces[text] == nil {
+		d.pieces[text] = map[int]pieces{}
+	}
+	d.pieces[text][server] = w
 	return w, nil
 }
 
