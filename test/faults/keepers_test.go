@@ -183,8 +183,10 @@ func (h *fullHouse) close() {
 		all.Go(func() {
 			if k := h.keepers[i]; k != nil {
 				faults[i] = k.Close(context.Background())
-				for errors.Is(faults[i], context.DeadlineExceeded) && time.Now().Before(deadline) {
-					faults[i] = k.Close(context.Background()) // the server was too slow
+				for pause := time.Second; errors.Is(faults[i], context.DeadlineExceeded) && time.Now().Before(deadline); {
+					time.Sleep(pause/2 + rand.N(pause)) // the server was too slow
+					pause = min(2*pause, longestPause)
+					faults[i] = k.Close(context.Background())
 				}
 			}
 			if h.stores[i] != nil {
