@@ -216,17 +216,9 @@ func (w pieces) all() []string { return slices.Sorted(maps.Keys(w.pieces)) }
 // amongNames returns those of some texts that are names on a server, letter by letter.
 func (d *drafter) amongNames(ctx context.Context, server int, texts []string, named place) (
 	map[string]bool, error) {
-	db := d.ws.servers[server].db
-	name, among := d.reading(server, named.table, named.column)
-	compared := sqldb.AnyText(db.Kind, name)
-	among = strings.TrimSuffix(among, name) + compared
 	found := map[string]bool{}
 	for some := range slices.Chunk(texts, sampled) {
-		q := db.SQL("SELECT DISTINCT ", compared, among, " IN (")
-		for n, text := range some {
-			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
-		}
-		rows, err := db.Strings(ctx, q.Add(")"))
+		rows, err := d.ws.servers[server].db.Strings(ctx, d.namesAmong(server, some, named, "DISTINCT ", ""))
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +228,19 @@ func (d *drafter) amongNames(ctx context.Context, server int, texts []string, na
 	}
 	maps.DeleteFunc(found, func(_ string, exact bool) bool { return !exact })
 	return found, nil
+}
+
+// namesAmong asks for the names of a server that are among some texts. What it asks stands around the name.
+func (d *drafter) namesAmong(server int, texts []string, named place, before, behind string) *sqldb.Statement {
+	name, where := d.reading(server, named.table, named.column)
+	db := d.ws.servers[server].db
+	compared := sqldb.AnyText(db.Kind, name)
+	values := make([]any, len(texts))
+	for i, text := range texts {
+		values[i] = text
+	}
+	return db.SQL("SELECT ", before, compared, behind, strings.TrimSuffix(where, name), compared, " IN (").
+		BindAll(values...).Add(")")
 }
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:
@@ -368,14 +373,7 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		if len(texts[i]) == 0 || names == nil || names.Column(named.column) == nil {
 			continue
 		}
-		name, among := d.reading(i, named.table, named.column)
-		compared := sqldb.AnyText(s.db.Kind, name)
-		among = strings.TrimSuffix(among, name) + compared
-		q := s.db.SQL("SELECT COUNT(DISTINCT ", compared, ")", among, " IN (")
-		for n, text := range texts[i] {
-			q.Add([]string{"", ", "}[min(n, 1)]).Bind(text)
-		}
-		hits, err := s.db.Number(ctx, q.Add(")"))
+		hits, err := s.db.Number(ctx, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
 		all := int64(len(texts[i]))
 		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
 		if err != nil || !enough && hits*10 < all*mostOfTen {

@@ -1,15 +1,42 @@
 package merge_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
+
+// A merge looks for a pooler, and holds its lock, with a second connection.
+func TestAPoolThatHasOneConnectionIsNoHindrance(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, []string{"CREATE TABLE things (id BIGINT PRIMARY KEY)"},
+			map[string]*merge.TablePlan{"things": {Policy: merge.Copy}}, []string{"INSERT INTO things VALUES (" + id(1, 1) + ")"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m, err := merge.Open(ctx, plan, merge.WithOpener(func(ctx context.Context, dsn string) (*sql.DB, error) {
+			pool, err := opener(ctx, dsn)
+			if err == nil {
+				pool.SetMaxOpenConns(1)
+			}
+			return pool, err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := m.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
 
 // PgBouncer in transaction mode gives each transaction any of its sessions. A merge that sets one of them to only read
 // would keep the game, whose transactions get it next, from writing.

@@ -16,7 +16,7 @@ type engine interface {
 	// unlessTaken returns how an INSERT begins and ends that leaves out rows whose unique values are taken.
 	unlessTaken(mv *move) (begin, end string)
 
-	// checkRight refuses a login that may not make triggers.
+	// checkRight refuses servers on which no cutover is safe, and a login that may not make triggers.
 	checkRight(ctx context.Context, s *side) error
 	// triggers returns the triggers of a table that list the keys of the rows that are written.
 	triggers(t *table) []trigger

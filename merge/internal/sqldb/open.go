@@ -23,6 +23,9 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 		// Drivers tend to repeat the DSN, with its password, in their errors.
 		return nil, fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text))
 	}
+	if pool.Stats().MaxOpenConnections == 1 {
+		pool.SetMaxOpenConns(2) // The lock of a target has a connection of its own.
+	}
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %s: %s", ErrOpen, name, dsn.Redact(err.Error(), text))
@@ -143,10 +146,6 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 // transaction the session that was free last, or another one than before.
 func refusePooler(ctx context.Context, d *DB) error {
 	const rounds = 4 // Others may take sessions meanwhile.
-
-	if d.pool.Stats().MaxOpenConnections == 1 { // It is the merge's own, which closes it.
-		d.pool.SetMaxOpenConns(2)
-	}
 	shared, err := false, error(nil)
 	for n := 0; n < rounds && err == nil && !shared; n++ {
 		shared, err = sharesSession(ctx, d)
@@ -163,7 +162,8 @@ func refusePooler(ctx context.Context, d *DB) error {
 	return nil
 }
 
-// sharesSession reports whether two connections of a database had the same session, or one of them two.
+// sharesSession reports whether two connections of a database had the same session, or whether one connection
+// had two sessions.
 func sharesSession(ctx context.Context, d *DB) (shared bool, err error) {
 	other, err := d.pool.Conn(ctx)
 	if err != nil {
