@@ -231,7 +231,9 @@ func (d *drafter) amongNames(ctx context.Context, server int, texts []string, na
 }
 
 // namesAmong asks for the names of a server that are among some texts. What it asks stands around the name.
-func (d *drafter) namesAmong(server int, texts []string, named place, before, behind string) *sqldb.Statement {
+func (d *drafter) namesAmong(
+	server int, texts []string, named place, before, behind string,
+) *sqldb.Statement {
 	name, where := d.reading(server, named.table, named.column)
 	db := d.ws.servers[server].db
 	compared := sqldb.AnyText(db.Kind, name)
