@@ -95,16 +95,14 @@ func missingTriggers(
 // alter changes a table that is in use. Whoever wants to write then waits behind it, so it waits for
 // transactions as briefly at a time as a cutover does.
 func alter(ctx context.Context, t *table, statements ...string) error {
-	return whenFree(ctx, []*side{t.side}, func() error { return t.side.d.alter(ctx, statements) })
+	return whenFree(ctx, []*side{t.side}, func() error { return t.side.d.alter(ctx, t, statements) })
 }
 
 // release removes the triggers of an entry and the list of its keys.
 func (s *side) release(ctx context.Context) error {
 	for _, t := range s.tables {
-		for _, drop := range s.d.dropTriggers(t) {
-			if err := alter(ctx, t, drop); err != nil {
-				return err
-			}
+		if err := alter(ctx, t, s.d.dropTriggers(t)...); err != nil {
+			return err
 		}
 		s.m.reached(stepDropped)
 	}

@@ -21,18 +21,16 @@ type engine interface {
 	// triggers returns the triggers of a table that list the keys of the rows that are written.
 	triggers(t *table) []trigger
 	// makeTrigger makes one of them, for which the database waits until all transactions have ended that have
-	// written to the table.
+	// written to the table, prepared ones too.
 	makeTrigger(ctx context.Context, t *table, made trigger) error
 	// dropTriggers returns the statements that remove them.
 	dropTriggers(t *table) []string
-	// awaitPrepared waits for the transactions that were prepared before the triggers were made.
-	awaitPrepared(ctx context.Context, t *table) error
 	// strike returns the statement that removes entries from a list of keys. It must not read the whole list
 	// for that, which would wait for transactions that have added to it and have not ended.
 	strike(keys string, numbers []int64) string
 
 	// alter changes a table that is in use. It gives up if it has to wait.
-	alter(ctx context.Context, statements []string) error
+	alter(ctx context.Context, t *table, statements []string) error
 	// lock locks tables, and calls do. It gives up if it has to wait. Where a transaction has the lock, it is
 	// committed after do.
 	lock(ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error) error

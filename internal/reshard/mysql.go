@@ -167,17 +167,6 @@ func (mysql) makeTrigger(ctx context.Context, t *table, made trigger) error {
 
 func (mysql) dropTriggers(t *table) []string { return dropRowTriggers(t) }
 
-// awaitPrepared locks the table once: a transaction that was prepared has listed nothing. It locks no other
-// table with it. A statement that was under way meanwhile has one of them, and waits for the list of keys, so
-// MariaDB would end it as a deadlock if both were locked together.
-func (m mysql) awaitPrepared(ctx context.Context, t *table) error {
-	return whenFree(ctx, []*side{t.side}, func() error {
-		return m.onConnection(ctx, func(c *sql.Conn) error {
-			return m.lock(ctx, c, []string{t.quoted()}, func(gorm.ConnPool) error { return nil })
-		})
-	})
-}
-
 // strike joins in this order and with this index, so that the server looks at these entries alone.
 func (mysql) strike(keys string, numbers []int64) string {
 	return "DELETE " + keys + " FROM (SELECT 0 AS n UNION ALL SELECT " +
@@ -185,19 +174,37 @@ func (mysql) strike(keys string, numbers []int64) string {
 		" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
 }
 
-func (m mysql) alter(ctx context.Context, statements []string) error {
+// alter locks the table first, so the statements themselves wait for nobody and need not be ended. It locks no
+// other table with it. A statement that was under way meanwhile has one of them, and waits for the list of
+// keys, so MariaDB would end it as a deadlock if both were locked together.
+func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
-		return m.impatiently(ctx, c, func() error { return run(ctx, c, statements...) })
+		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }
+		err := m.lock(ctx, c, []string{t.quoted()}, do)
+		if dialect.State(err) == "1146" {
+			return do(c) // Nobody uses a table that is gone.
+		}
+		return err
 	})
 }
 
 // lock locks tables by a transaction: one that is prepared keeps MariaDB from LOCK TABLES only if that is in
 // a transaction, too. Without one, each statement then commits what it has done, and UNLOCK TABLES commits
 // nothing.
+//
+// MariaDB (10.11 was tried) has a fault. If a statement is ended while it opens a table, and so reads the
+// triggers of that, the server keeps the table open with half of a trigger, and refuses what is written to it
+// with the error 1064. So the tables are opened before, by a statement that nobody ends, and the lock finds
+// them open.
 func (m mysql) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
 	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	err = run(ctx, c, "/*M! SET STATEMENT lock_wait_timeout = 0 FOR */ SELECT 1 /*M! FROM "+
+		strings.Join(tables, ", ")+" LIMIT 0 */")
+	if err != nil {
+		return err
+	}
 	err = m.underLock(ctx, c, func() error {
 		return m.impatiently(ctx, c, func() error {
 			return run(ctx, c, "LOCK TABLES "+strings.Join(tables, " WRITE, ")+" WRITE")
@@ -234,13 +241,12 @@ func (m mysql) impatiently(ctx context.Context, c *sql.Conn, do func() error) er
 	if err != nil {
 		return err
 	}
-	done, ended, sent := make(chan struct{}), make(chan error, 1), false
+	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		select {
 		case <-done:
 			ended <- nil
 		case <-time.After(lockWait):
-			sent = true
 			ended <- run(context.WithoutCancel(ctx), killer, fmt.Sprintf("KILL QUERY %d", id))
 		}
 	}()
@@ -248,9 +254,7 @@ func (m mysql) impatiently(ctx context.Context, c *sql.Conn, do func() error) er
 	close(done)
 	killed := <-ended
 	_ = killer.Close()
-	switch state := dialect.State(err); {
-	case state == "1317", state == "1969",
-		sent && state == "1064": // MariaDB, which had begun to read the triggers of the table
+	if state := dialect.State(err); state == "1317" || state == "1969" {
 		return refused{err}
 	}
 	if err == nil && killed == nil {

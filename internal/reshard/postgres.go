@@ -123,14 +123,11 @@ func (p postgres) dropTriggers(t *table) []string {
 	return []string{"DROP FUNCTION IF EXISTS " + p.function(t) + "() CASCADE"} // with its triggers
 }
 
-// awaitPrepared has nothing to do: the lock of makeTrigger waits for prepared transactions, too.
-func (postgres) awaitPrepared(context.Context, *table) error { return nil }
-
 func (postgres) strike(keys string, numbers []int64) string {
 	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
 }
 
-func (p postgres) alter(ctx context.Context, statements []string) error {
+func (p postgres) alter(ctx context.Context, _ *table, statements []string) error {
 	return p.transaction(ctx, func(q gorm.ConnPool) error {
 		return run(ctx, q, append([]string{shortWait()}, statements...)...)
 	})

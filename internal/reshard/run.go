@@ -120,11 +120,6 @@ func (m *machine) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, t := range tablesOf(m.old) {
-		if err := t.side.d.awaitPrepared(ctx, t); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package reshard
 import (
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -144,4 +145,28 @@ func TestRowsThatTheModeOfASessionWouldNotTakeAreCopiedAsTheyAre(t *testing.T) {
 			})
 		})
 	}
+}
+
+// MariaDB refuses every write to a table of which it has read the triggers by halves. It does so if a statement is
+// ended while it opens the table, and ours are ended when they wait for too long.
+func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, []dbtest.Target{dbtest.Named("mariadb")}, func(t *testing.T, target dbtest.Target) {
+		ctx := t.Context()
+		db := target.OpenDSN(t, target.Privileged().DSN(t), nil, dbtest.MaxOpenConns(4))
+		d, err := openDatabase(db)
+		must(t, err, "the database")
+		must(t, db.Exec("CREATE TABLE notes (id bigint PRIMARY KEY)").Error, "a table")
+		long := strings.Repeat("SET @a = 1; ", 20_000) // The server reads it for longer than a lock is waited for.
+		must(t, db.Exec("CREATE TRIGGER noting AFTER INSERT ON notes FOR EACH ROW BEGIN "+long+"END").Error, "a trigger")
+		for range 5 {
+			must(t, db.Exec("ALTER TABLE notes ENABLE KEYS").Error, "closing the table")
+			err := d.onConnection(ctx, func(c *sql.Conn) error {
+				err := d.lock(ctx, c, []string{"notes"}, func(gorm.ConnPool) error { return nil })
+				must(t, run(ctx, c, "DELETE FROM notes"), fmt.Sprintf("a write after a lock (%v)", err))
+				return err
+			})
+			must(t, err, "a lock of a table that was not open")
+		}
+	})
 }

@@ -63,14 +63,11 @@ func (sqlite) makeTrigger(ctx context.Context, t *table, made trigger) error {
 
 func (sqlite) dropTriggers(t *table) []string { return dropRowTriggers(t) }
 
-// awaitPrepared has nothing to do: SQLite prepares no transactions.
-func (sqlite) awaitPrepared(context.Context, *table) error { return nil }
-
 func (sqlite) strike(keys string, numbers []int64) string {
 	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
 }
 
-func (s sqlite) alter(ctx context.Context, statements []string) error {
+func (s sqlite) alter(ctx context.Context, _ *table, statements []string) error {
 	return s.onConnection(ctx, func(c *sql.Conn) error { return run(ctx, c, statements...) })
 }
 
