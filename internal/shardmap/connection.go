@@ -8,30 +8,10 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
 
-// HasTable reports whether a table is there.
+// HasTable reports whether a table is there. GORM's own look says no if it cannot ask, and a router that took
+// that for an answer would go on with the map of its first start.
 func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
-	if schema, _ := dialect.Split(table); schema != "" {
-		return dialect.Kind(db.Name()).HasTable(ctx, db.Statement.ConnPool, table)
-	}
-	if db.Migrator().HasTable(table) {
-		return true, nil
-	}
-	return false, ping(ctx, db)
-}
-
-// ping checks that a database answers, if the pool or connection of the handle can be asked.
-func ping(ctx context.Context, db *gorm.DB) error {
-	type pinger interface {
-		PingContext(ctx context.Context) error
-	}
-	if pool, ok := db.Statement.ConnPool.(pinger); ok {
-		return pool.PingContext(ctx)
-	}
-	pool, err := db.DB()
-	if err != nil {
-		return nil //nolint:nilerr // The pool belongs to the application and may not be a sql.DB.
-	}
-	return pool.PingContext(ctx)
+	return dialect.Kind(db.Name()).HasTable(ctx, db.Statement.ConnPool, table)
 }
 
 // OnOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has
