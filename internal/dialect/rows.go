@@ -46,15 +46,16 @@ func Query[R ~[]V, V any](
 	return names, all, nil
 }
 
-// HasTable reports whether a table is there, whose name may have a schema. Without one it has to be in that of
-// the connection, where a table would be made, and not in another one of the search path.
+// HasTable reports whether a table is there, whose name may have a schema. Without one it has to be in that
+// of the connection, where a table would be made, and not in another one of the search path.
 func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, error) {
 	var query string
 	switch k {
 	case PostgreSQL:
 		query = "SELECT relname FROM pg_class WHERE oid = to_regclass($1)"
 		if schema, _ := Split(table); schema == "" {
-			query = "SELECT relname FROM pg_class WHERE oid = to_regclass(quote_ident(current_schema()) || '.' || $1)"
+			query = "SELECT relname FROM pg_class WHERE oid = " +
+				"to_regclass(quote_ident(current_schema()) || '.' || $1)"
 		}
 	case MySQL:
 		// The limit stands against sql_select_limit.

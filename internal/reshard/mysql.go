@@ -174,9 +174,9 @@ func (mysql) strike(keys string, numbers []int64) string {
 		" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
 }
 
-// alter locks the table first, so the statements themselves wait for nobody and need not be ended. It locks no
-// other table with it. A statement that was under way meanwhile has one of them, and waits for the list of
-// keys, so MariaDB would end it as a deadlock if both were locked together.
+// alter locks the table first, so the statements themselves wait for nobody and need not be ended. It locks
+// no other table with it. A statement that was under way meanwhile has one of them, and waits for the list
+// of keys, so MariaDB would end it as a deadlock if both were locked together.
 func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
 		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }
