@@ -47,16 +47,13 @@ func Query[R ~[]V, V any](
 }
 
 // HasTable reports whether a table is there, whose name may have a schema. Without one it has to be in that
-// of the connection, where a table would be made, and not in another one of the search path.
+// of the connection, where a table would be made, and not in another one of the search path. GORM's own look
+// answers no on MySQL if the name has a schema, and everywhere if it cannot ask.
 func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, error) {
 	var query string
 	switch k {
 	case PostgreSQL:
-		query = "SELECT relname FROM pg_class WHERE oid = to_regclass($1)"
-		if schema, _ := Split(table); schema == "" {
-			query = "SELECT relname FROM pg_class WHERE oid = " +
-				"to_regclass(quote_ident(current_schema()) || '.' || $1)"
-		}
+		query = "SELECT relname FROM pg_class WHERE oid = " + regclass(table)
 	case MySQL:
 		// The limit stands against sql_select_limit.
 		query = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
@@ -67,4 +64,32 @@ func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, erro
 	query, args := k.About(table, query)
 	_, rows, err := Query[[]string](ctx, q, query, args...)
 	return len(rows) > 0, err
+}
+
+// Indexes returns the names of the indexes of a table, which is found as by HasTable.
+func (k Kind) Indexes(ctx context.Context, q Querier, table string) (names []string, err error) {
+	var query string
+	switch k {
+	case PostgreSQL:
+		query = "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = " + regclass(table)
+	case MySQL:
+		query = "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA" + InSchema + " LIMIT 10000"
+	case SQLite:
+		query = "SELECT name FROM `main`.sqlite_master WHERE type = 'index' AND tbl_name = ? COLLATE NOCASE"
+	}
+	query, args := k.About(table, query)
+	_, rows, err := Query[[]string](ctx, q, query, args...)
+	for _, row := range rows {
+		names = append(names, row[0])
+	}
+	return names, err
+}
+
+// regclass is the expression of PostgreSQL for the table whose quoted name is the first argument.
+func regclass(table string) string {
+	if schema, _ := Split(table); schema != "" {
+		return "to_regclass($1)"
+	}
+	return "to_regclass(quote_ident(current_schema()) || '.' || $1)"
 }

@@ -466,6 +466,7 @@ func TestTablesThatNameTheirOwnSchemaAreSplitAndJoined(t *testing.T) {
 			var found []splitOrder
 			must(t, p.router.Latest(t.Context(), &found, 1000), "Latest")
 			same(t, "rows", len(found), len(orders))
+			must(t, p.router.Check(t.Context()), "Check")
 		}
 		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
 		must(t, err, "Split")
