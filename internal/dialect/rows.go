@@ -71,7 +71,8 @@ func (k Kind) Indexes(ctx context.Context, q Querier, table string) (names []str
 	var query string
 	switch k {
 	case PostgreSQL:
-		query = "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = " + regclass(table)
+		query = "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = " +
+			regclass(table)
 	case MySQL:
 		query = "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_NAME = ? AND " +
 			"TABLE_SCHEMA" + InSchema + " LIMIT 10000"
