@@ -29,6 +29,8 @@
 //   - On a shared pool the store looks whether the connection is inside a transaction that somebody
 //     else began. Then nothing is written. The store tries again until the context ends.
 //   - On SQLite each request is a transaction of its own, which SQLite refuses inside another one.
+//   - On PostgreSQL a change waits for the disk, and for the synchronous standbys if there are any, whatever
+//     synchronous_commit is. So does a reading of all records. The setting is that of one transaction.
 //
 // # The table
 //
