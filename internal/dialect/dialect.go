@@ -229,6 +229,10 @@ type Dialect struct {
 const lasting = "(SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') " +
 	"WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)) IS NOT NULL"
 
+// Synchronous is what Lasting is, for a transaction of PostgreSQL. A SELECT would choose what a REPEATABLE
+// READ sees before the transaction has its locks.
+const Synchronous = "SET LOCAL synchronous_commit = on"
+
 // Of returns what is special about a dialect, and false for one that is not known.
 func Of(name string) (Dialect, bool) {
 	switch name {

@@ -78,6 +78,24 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 	})
 }
 
+// A database that forgets copies in a crash has lost rows, which the other one calls away or has dropped.
+func TestWhatAJobDoesBetweenTwoDatabasesIsOnTheDiskOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		d, err := openDatabase(target.Open(t, nil))
+		must(t, err, "the database")
+		d.apart = true
+		var outside, within string
+		must(t, d.pool.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&outside), "the setting")
+		must(t, d.transaction(t.Context(), func(q gorm.ConnPool) error {
+			return q.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&within)
+		}), "a transaction")
+		if outside != "off" || within != "on" {
+			t.Errorf("synchronous_commit is %s, and %s for the job", outside, within)
+		}
+	})
+}
+
 // A pool gets its connection back as it was. A program may have set it to commit nothing by itself.
 func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
 	t.Parallel()
