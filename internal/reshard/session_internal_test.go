@@ -63,7 +63,7 @@ func TestAMoveDoesNotDependOnTheSettingsOfSessions(t *testing.T) {
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
 		exact := map[string]string{
-			"postgres": "day - date '2000-01-01' || ' ' || extract(epoch FROM lasted) || ' ' || float8send(rate)::text || " +
+			"postgres": "day - date '2000-01-01' || ' ' || extract(epoch FROM lasted) || ' ' || encode(float8send(rate), 'hex') || " +
 				"extract(epoch FROM happened) || encode(raw, 'hex')",
 			"mysql": "CAST(UNIX_TIMESTAMP(happened) AS CHAR)",
 		}[target.Dialect]
