@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
@@ -16,8 +17,8 @@ type postgres struct{ *database }
 
 func postgresTraits() traits {
 	return traits{
-		// A SELECT would choose what a REPEATABLE READ sees before it has its locks.
-		begin: []string{"SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
+		// What one database has forgotten after a crash is not in the other one any more.
+		begin: []string{dialect.Synchronous, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
 			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
 			"SET LOCAL bytea_output = hex"},
 		counted:       "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -241,9 +242,17 @@ func (r Registry) within(ctx context.Context, database int, name string, do func
 	return nil
 }
 
-// transaction runs a transaction on a database.
+// transaction runs a transaction on a database. Its changes follow those of another database, so a crash must
+// not undo them afterwards.
 func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
-	return plain(ctx, r.Databases[database]).Transaction(do)
+	return plain(ctx, r.Databases[database]).Transaction(func(tx *gorm.DB) error {
+		if dialect.Kind(tx.Name()) == dialect.PostgreSQL {
+			if err := tx.Exec(dialect.Synchronous).Error; err != nil {
+				return err
+			}
+		}
+		return do(tx)
+	})
 }
 
 // change replaces the entries of a database in its records. replace returns the new ones, and whether the old

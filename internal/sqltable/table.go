@@ -254,7 +254,13 @@ type Bounds struct{ Earliest, Latest time.Time }
 // List returns all rows but the mark.
 func (t *Table) List(ctx context.Context) ([]Row, error) {
 	const what = "reading the rows"
-	rows, err := t.query(ctx, what, t.selects())
+	statement := t.selects()
+	if d := t.spec.Dialect; d.LastingRead != "" {
+		// Who had no answer to a change believes what he reads afterwards. A change that was given up while it
+		// waited for a standby can be read, although a failover loses it.
+		statement += " WHERE " + d.LastingRead
+	}
+	rows, err := t.query(ctx, what, statement)
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +393,15 @@ func (t *Table) whereMarked(s *dialect.SQL) {
 	if t.Kind() == dialect.PostgreSQL {
 		s.Add(" FOR KEY SHARE")
 	}
-	s.Add(")")
+	t.Lasting(s.Add(")"))
+}
+
+// Lasting appends to a condition that the change must not be lost once it is acknowledged, where a statement
+// can say that.
+func (t *Table) Lasting(s *dialect.SQL) {
+	if t.spec.Dialect.Lasting != "" {
+		s.Add(" AND ", t.spec.Dialect.Lasting)
+	}
 }
 
 // Remove removes a row with a single statement, if it has the key and the compared columns of prev.
@@ -403,6 +417,7 @@ func (t *Table) where(s *dialect.SQL, prev Row) {
 	for _, i := range t.spec.Compare {
 		t.Same(s.Add(" AND "), i, prev[i])
 	}
+	t.Lasting(s)
 }
 
 // Same appends that a column has a value. Texts are compared byte by byte.

@@ -29,6 +29,8 @@
 //   - On a shared pool the store looks whether the connection is inside a transaction that somebody
 //     else began. Then nothing is written. The store tries again until the context ends.
 //   - On SQLite each request is a transaction of its own, which SQLite refuses inside another one.
+//   - On PostgreSQL a change waits for the disk, and for the synchronous standbys if there are any, whatever
+//     synchronous_commit is. So does a reading of all records. The setting is that of one transaction.
 //
 // # The table
 //
@@ -54,7 +56,12 @@
 //
 // # What the database has to be
 //
-// The guarantees of package lease rest on a database that does not lose what it has committed. A
-// proxy that sends reads to replicas does no harm beyond a number that is taken later than it might;
-// a fail-over to a replica that lagged behind does, see "What is not covered" in package lease.
+// The guarantees of package lease rest on a database that does not lose what it has committed. A fail-over
+// to a replica that lagged behind does, see "What is not covered" in package lease.
+//
+// A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. On
+// PostgreSQL a reading of all records is an error there (cannot assign TransactionIds during recovery).
+// pgpool knows by the functions in that statement that it belongs to the primary. Make the table
+// beforehand there: a program that has just made it may look for it on a replica, which does not have it
+// yet.
 package sqllease

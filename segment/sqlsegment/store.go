@@ -175,7 +175,9 @@ func (s *Store) claim(
 		s.table.Same(u.Add(" AND ("), columnKind, t.Kind)
 		s.table.Same(u.Add(" OR "), columnKind, "").Add(")")
 	}
-	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above).Add(returning)
+	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above)
+	s.table.Lasting(u)
+	u.Add(returning)
 	var changed int64
 	if returning == "" {
 		result, err := q.ExecContext(ctx, u.String(), u.Args...)
