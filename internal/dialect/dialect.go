@@ -214,10 +214,10 @@ type Dialect struct {
 	Integer, Text, Time, Suffix string
 	// Durable follows ALTER TABLE to make a table keep its rows. It is empty where every table does.
 	Durable string
-	// Lasting is a condition that is always true. The change of its statement is not acknowledged before it is
+	// Synced is a condition that is always true. The change of its statement is not acknowledged before it is
 	// on the disk and on the standbys that a commit can wait for, whatever the session is set to. It is empty
-	// where a statement cannot ask for that. LastingRead is the same for what a statement has read.
-	Lasting, LastingRead string
+	// where a statement cannot ask for that. SyncedRead is the same for what a statement has read.
+	Synced, SyncedRead string
 	// Title gives a connection its name, where a statement can do that.
 	Title string
 	// Autocommits means that a setting of the session decides whether a statement alone is
@@ -225,11 +225,11 @@ type Dialect struct {
 	Autocommits bool
 }
 
-// lasting changes a setting of the transaction alone, so a session that a pooler shares stays as it was.
-const lasting = "(SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') " +
+// synced changes a setting of the transaction alone, so a session that a pooler shares stays as it was.
+const synced = "(SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') " +
 	"WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)) IS NOT NULL"
 
-// Synchronous is what Lasting is, for a transaction of PostgreSQL. A SELECT would choose what a REPEATABLE
+// Synchronous is what Synced is, for a transaction of PostgreSQL. A SELECT would choose what a REPEATABLE
 // READ sees before the transaction has its locks.
 const Synchronous = "SET LOCAL synchronous_commit = on"
 
@@ -245,10 +245,12 @@ func Of(name string) (Dialect, bool) {
 			UnlessThere: " ON CONFLICT (%s) DO NOTHING",
 			Integer:     "bigint", Text: "varchar(255)", Time: "varchar(30)",
 			Durable: "SET LOGGED",
-			Lasting: lasting,
-			// A transaction that has written nothing would wait for nothing.
-			LastingRead: lasting + " AND (SELECT pg_logical_emit_message(true, 'snowflakeplugin', '')) IS NOT NULL",
-			Title:       "SET application_name = '%s'",
+			Synced:  synced,
+			// A transaction that has written nothing would wait for nothing. A standby can write nothing.
+			SyncedRead: synced + " AND (SELECT CASE WHEN pg_is_in_recovery() OR " +
+				"current_setting('synchronous_standby_names') = '' THEN '' " +
+				"ELSE pg_logical_emit_message(true, 'snowflakeplugin', '')::text END) IS NOT NULL",
+			Title: "SET application_name = '%s'",
 		}, true
 	case MySQL:
 		return Dialect{

@@ -255,10 +255,10 @@ type Bounds struct{ Earliest, Latest time.Time }
 func (t *Table) List(ctx context.Context) ([]Row, error) {
 	const what = "reading the rows"
 	statement := t.selects()
-	if d := t.spec.Dialect; d.LastingRead != "" {
+	if d := t.spec.Dialect; d.SyncedRead != "" {
 		// Who had no answer to a change believes what he reads afterwards. A change that was given up while it
 		// waited for a standby can be read, although a failover loses it.
-		statement += " WHERE " + d.LastingRead
+		statement += " WHERE " + d.SyncedRead
 	}
 	rows, err := t.query(ctx, what, statement)
 	if err != nil {
@@ -393,14 +393,14 @@ func (t *Table) whereMarked(s *dialect.SQL) {
 	if t.Kind() == dialect.PostgreSQL {
 		s.Add(" FOR KEY SHARE")
 	}
-	t.Lasting(s.Add(")"))
+	t.AddSynced(s.Add(")"))
 }
 
-// Lasting appends to a condition that the change must not be lost once it is acknowledged, where a statement
-// can say that.
-func (t *Table) Lasting(s *dialect.SQL) {
-	if t.spec.Dialect.Lasting != "" {
-		s.Add(" AND ", t.spec.Dialect.Lasting)
+// AddSynced appends to a condition that the change must not be lost once it is acknowledged, where a
+// statement can say that.
+func (t *Table) AddSynced(s *dialect.SQL) {
+	if t.spec.Dialect.Synced != "" {
+		s.Add(" AND ", t.spec.Dialect.Synced)
 	}
 }
 
@@ -417,7 +417,7 @@ func (t *Table) where(s *dialect.SQL, prev Row) {
 	for _, i := range t.spec.Compare {
 		t.Same(s.Add(" AND "), i, prev[i])
 	}
-	t.Lasting(s)
+	t.AddSynced(s)
 }
 
 // Same appends that a column has a value. Texts are compared byte by byte.

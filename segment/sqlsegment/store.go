@@ -176,7 +176,7 @@ func (s *Store) claim(
 		s.table.Same(u.Add(" OR "), columnKind, "").Add(")")
 	}
 	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above)
-	s.table.Lasting(u)
+	s.table.AddSynced(u)
 	u.Add(returning)
 	var changed int64
 	if returning == "" {
