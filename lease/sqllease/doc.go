@@ -59,9 +59,7 @@
 // The guarantees of package lease rest on a database that does not lose what it has committed. A fail-over
 // to a replica that lagged behind does, see "What is not covered" in package lease.
 //
-// A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. On
-// PostgreSQL a reading of all records is an error there (cannot assign TransactionIds during recovery).
-// pgpool knows by the functions in that statement that it belongs to the primary. Make the table
-// beforehand there: a program that has just made it may look for it on a replica, which does not have it
-// yet.
+// A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. Make
+// the table beforehand there: a program that has just made it may look for it on a replica, which does not
+// have it yet.
 package sqllease
