@@ -1284,3 +1284,26 @@ func TestWhatIsInstalledHidesNoColumnThatIsCalledLikeAKey(t *testing.T) {
 			"reports.paid": "plain", "reports.raid": "plain", "goods.bagid": "perhaps bags.id when bagid > 0"})
 	})
 }
+
+// Levels are a few small numbers, and so most are keys of any table that begins at 1.
+func TestAFewNumbersAreNoKeysBecauseTheyAreCalledAfterTheirTable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE skills (" + countedKey(target) + ", skilllevel INTEGER)",
+				"CREATE TABLE lessons (" + countedKey(target) + ", skillid INTEGER, skill_before INTEGER)"}
+			for n := 1; n <= 600; n++ {
+				if pick(seed+n, 4) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO skills (id, skilllevel) VALUES (%d, %d)", n, 1+n%20))
+				}
+				if n%100 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO lessons (id, skillid, skill_before) VALUES "+
+						"(%d, %d, %d)", 5000+n, 1+pick(seed+n, 590), 1+pick(seed+2*n, 590)))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(9000)), map[string]string{"skills.skilllevel": "plain",
+			"lessons.skillid": "perhaps skills.id", "lessons.skill_before": "perhaps skills.id"})
+	})
+}
