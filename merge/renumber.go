@@ -113,7 +113,7 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 		}
 		spans[i], o.zeros[share] = span, span.least == 0
 	}
-	first := int64(1) // of a server without rows; a game may let the keys of a table begin at a number of its own
+	first := int64(1) // of a server without rows; a game may let keys begin at a number of its own
 	if all.least >= ordinary {
 		first = all.least
 	}

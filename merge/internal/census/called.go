@@ -298,7 +298,8 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 // differ reports whether the values of the two servers that have most are not mostly the same ones, as those
 // are that mean something in every world, nor one on each, which is the number of the server.
 func differ(values [][]int64) bool {
-	sorted := slices.SortedFunc(slices.Values(values), func(a, b []int64) int { return cmp.Compare(len(b), len(a)) })
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, func(a, b []int64) int { return cmp.Compare(len(b), len(a)) })
 	if len(sorted) < 2 || len(sorted[1]) == 0 {
 		return len(sorted[0]) > 1
 	}
