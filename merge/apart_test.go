@@ -372,6 +372,9 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 				"INSERT INTO clans VALUES (" + id(2, 901) + ", 45, NULL, 0)"}}}, gap: "46 to 85"},
 		"behind keys of rows that are deleted": {counts: true,
 			servers: []server{{1, 20, nil}, {1, 100, []string{"DELETE FROM clans", "DELETE FROM players WHERE id > 30"}}}, gap: "101 to 220"},
+		"where a server without rows counts from the first number of the game": {counts: true,
+			servers: []server{{800_000_001, 800_000_020, nil}, {800_000_001, 800_000_010, nil}, {800_000_001, 800_000_001,
+				[]string{"DELETE FROM clans", "DELETE FROM players"}}}, gap: "800000021 to 800000051"},
 		"as the first server stays": {apart: "others", servers: []server{{300, 340, nil}, {1, 20, nil}}, gap: "341 to 360"},
 		"between values of a text that refers": {columns: "leader VARCHAR(20), rival INTEGER, wild BIGINT",
 			servers: []server{{1, 20, nil}, {1, 20, []string{

@@ -88,6 +88,7 @@ func (o *keyOffsets) find(ctx context.Context) error {
 // spans returns the range of the keys of a table for each server, and remembers the counters.
 func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([]keySpan, error) {
 	spans := slices.Repeat([]keySpan{{-1, -1}}, len(o.ws.servers))
+	all := keySpan{-1, -1} // of the rows that are there
 	for i, s := range o.ws.servers {
 		share := tableServer{j.name, s.Number}
 		src := j.sources[i]
@@ -105,13 +106,23 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 		if err != nil {
 			return nil, err
 		}
+		all = all.with(span)
 		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
 		if counter > 0 && (counter < o.ws.layout.least || !made) {
-			if span.greatest = max(span.greatest, counter); span.least < 0 {
-				span.least = 1
-			}
+			span.greatest = max(span.greatest, counter)
 		}
 		spans[i], o.zeros[share] = span, span.least == 0
+	}
+	first := int64(1) // of a server without rows; a game may let keys begin at a number of its own
+	if all.least >= ordinary {
+		first = all.least
+	}
+	for i, s := range spans {
+		if s.least < 0 && s.greatest >= first {
+			spans[i].least = first
+		} else if s.least < 0 {
+			spans[i].greatest = -1
+		}
 	}
 	return spans, nil
 }

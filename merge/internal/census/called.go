@@ -19,6 +19,7 @@ type caller struct {
 	ends    map[string][]Column // by its last word, the keys that columns hold almost certainly
 	refers  map[Column]int      // how many columns hold a key almost certainly
 	beyond  map[string]Finding  // by name, columns whose numbers are sums of a key and another number
+	glued   bool                // names of columns that refer end in id without a mark before it
 }
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
@@ -33,7 +34,9 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 		}
 	}
 	for _, f := range all {
-		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible
+		// What may only be a key of what is installed may be that of something else.
+		perhaps := f.Verdict == Possible && l.c.installed[f.Parent.Table] && !l.c.installed[f.Table]
+		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible && !perhaps
 		if _, known := l.beyond[f.Name]; strings.HasPrefix(f.As, isBeyond) && !known {
 			l.beyond[f.Name] = f
 		}
@@ -43,6 +46,7 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 		words := wordsIn(f.Name)
 		if f.Verdict == Reference {
 			l.refers[f.Parent]++
+			l.glued = l.glued || len(unglued(words)) > len(words)
 			add(l.ends, words[len(words)-1], f.Parent)
 		}
 		if f.Verdict == Reference || l.speaks(f.Column) {
@@ -109,6 +113,9 @@ func (l *caller) speaks(col Column) bool {
 // ask returns a finding with the verdict Possible if the values of a column may be keys.
 func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	words := wordsIn(col.Name)
+	if l.glued {
+		words = unglued(words)
+	}
 	alike, ends := l.parents[strings.Join(words, "")], l.ends[words[len(words)-1]]
 	key, person := isKey(words), isPerson(words)
 	isText := l.c.isText(col)
@@ -136,7 +143,10 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 			return f, err
 		}
 		all, hits := m.counts()
-		reaches := func(a against) bool { return a.values > 0 && a.reach > 1.05 }
+		// A few of the newest rows may be deleted, which are a large part on a new server.
+		reaches := func(a against) bool {
+			return a.values > 0 && (a.greatest == 0 || (a.reach-1.05)*a.greatest > 3)
+		}
 		if hits == 0 || slices.ContainsFunc(m.servers, reaches) ||
 			!says && (hits*2 < all || ending && !m.full()) {
 			continue
@@ -280,32 +290,35 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 		}
 		s := span{distinct: int64(len(values[i])), min: slices.Min(values[i]), max: slices.Max(values[i])}
 		a := l.c.against(key, i, s, s.distinct, hits, 0)
-		if a.greatest == 0 {
-			a.reach = 2 // no key is there
-		}
 		m.servers = append(m.servers, a)
 	}
 	return m, nil
 }
 
-// differ reports whether the values are not mostly the same ones on two servers, as those are that mean
-// something in every world, nor one on each, which is the number of the server.
+// differ reports whether the values of the two servers that have most are not mostly the same ones, as those
+// are that mean something in every world, nor one on each, which is the number of the server.
 func differ(values [][]int64) bool {
-	seen, equal, least := map[int64]int{}, 0, 0
-	if !slices.ContainsFunc(values, func(some []int64) bool { return len(some) > 1 }) {
-		return false
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, func(a, b []int64) int { return cmp.Compare(len(b), len(a)) })
+	if len(sorted) < 2 || len(sorted[1]) == 0 {
+		return len(sorted[0]) > 1
 	}
-	for _, some := range values {
-		if len(some) > 0 && (least == 0 || len(some) < least) {
-			least = len(some)
-		}
-		for _, v := range some {
-			if seen[v]++; seen[v] == 2 {
-				equal++
-			}
+	equal := 0
+	for _, v := range sorted[1] {
+		if slices.Contains(sorted[0], v) {
+			equal++
 		}
 	}
-	return equal*2 <= least
+	return len(sorted[0]) > 1 && equal*2 <= len(sorted[1])
+}
+
+// unglued returns the words of a name with the id at its end as a word, as in reporterid.
+func unglued(words []string) []string {
+	last := len(words) - 1
+	if stem, ends := strings.CutSuffix(words[last], "id"); ends && len(stem) > 2 {
+		return append(slices.Clone(words[:last]), stem, "id")
+	}
+	return words
 }
 
 // isKey reports whether the last word of a name says that it is that of a key.

@@ -29,13 +29,19 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		return 1
 	})
-	zero, filled := false, false
+	zero, filled, none := false, false, ""
 	for _, s := range c.spans[col] {
 		zero, filled = zero || s.zero, filled || s.distinct > 0
+		switch {
+		case s.min < 0: // no key is less than 0, and -1 mostly means none
+			none = " > 0"
+		case s.zero && none == "":
+			none = " <> 0"
+		}
 	}
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
-		if bare := c.bare(ctx, col); zero && bare != "" && !strings.Contains(when, bare+" >") {
-			when = strings.TrimPrefix(when+" AND "+bare+" <> 0", " AND ")
+		if bare := c.bare(ctx, col); none != "" && bare != "" && !strings.Contains(when, bare+" >") {
+			when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
 		}
 		values, _ := m.counts()
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),

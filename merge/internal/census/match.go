@@ -443,7 +443,7 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	for _, key := range keys {
 		if key != col {
 			named, ends := c.named(col, key)
-			all = append(all, match{key: key, named: named, ends: ends,
+			all = append(all, match{key: key, named: named, ends: ends, called: isCalled(col, key),
 				begins: c.begins(key) && !slices.Contains(c.keys, col)})
 		}
 	}
@@ -651,6 +651,7 @@ type match struct {
 	key     Column
 	named   int       // how much the name says, from 0 to 3
 	ends    bool      // the name of the column ends like that of the key
+	called  bool      // the column is called like the table
 	servers []against // those that have values in the column
 	begins  bool      // the keys begin where no ordinary number lies
 	sampled bool      // only a sample of the values was compared
@@ -748,6 +749,11 @@ func (m match) follows() bool {
 	})
 }
 
+// far reports whether the values go farther than levels and counts do, on some server.
+func (m match) far() bool {
+	return slices.ContainsFunc(m.servers, func(a against) bool { return a.reach >= 0.3 })
+}
+
 // dense reports whether, on every server, nearly each number is a key, and the values end where the keys do,
 // or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
 // of the values does.
@@ -790,7 +796,8 @@ func (m match) possible() bool {
 	case m.follows() && hits*4 >= values*3:
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
-		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 || values < 5*minValues && hits*2 >= values
+		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 ||
+			(m.ends || m.called || m.far()) && values < 5*minValues && hits*2 >= values
 	}
 	return hits*10 >= values*9 && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6
 }

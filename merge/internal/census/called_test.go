@@ -1,0 +1,81 @@
+package census_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// Of the heroes that a log names most were deleted, and the items that come with the game are so many that most
+// numbers are some. Here no name has a word apart, and one server is new.
+func TestWhatIsInstalledHidesNoColumnThatIsCalledLikeAKey(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE items (itemid INTEGER NOT NULL PRIMARY KEY, price INTEGER)",
+				"CREATE TABLE bags (" + countedKey(target) + ", heroid INTEGER)",
+				"CREATE TABLE reports (" + countedKey(target) + ", reporterid INTEGER, placeid INTEGER, paid INTEGER, raid INTEGER, debt INTEGER)",
+				"CREATE TABLE goods (" + countedKey(target) + ", bagid INTEGER)"}
+			add := func(format string, values ...any) {
+				statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...))
+			}
+			for n := 1; n <= 1200; n++ {
+				if n%40 > 0 {
+					add("items VALUES (%d, %d)", n, 100*n)
+					add("items VALUES (%d, %d)", 18_000+n, 100*n)
+				}
+			}
+			var alive []int
+			for n := 1; n <= heroes; n++ {
+				if pick(seed+n, 3) > 0 {
+					alive = append(alive, n)
+					add("heroes (id, level) VALUES (%d, %d)", n, 1+pick(n, 60))
+				}
+			}
+			for n := range 300 {
+				add("bags (heroid) VALUES (%d)", alive[pick(seed+n, len(alive))])
+			}
+			for n := range min(60, heroes/6) { // most are in no bag
+				bag := -1
+				if n%12 == 1 {
+					bag = 1 + pick(seed+n, 300)
+				}
+				add("goods (bagid) VALUES (%d)", bag)
+			}
+			add("reports (reporterid) VALUES (%d)", heroes+1) // the newest one was deleted
+			for n := range min(30, heroes/6) {
+				add("reports (reporterid, placeid, paid, raid, debt) VALUES (%d, %d, %d, %d, %d)", 1+pick(seed+7*n, heroes), n%7+1, n%2,
+					n%5, 1+pick(seed+9*n, heroes))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 900), server(7, 600), server(3, 12)), map[string]string{"bags.heroid": "heroes.id",
+			"reports.reporterid": "perhaps items.itemid, perhaps heroes.id", "reports.placeid": "plain",
+			"reports.paid": "plain", "reports.raid": "plain", "goods.bagid": "perhaps bags.id when bagid > 0"})
+	})
+}
+
+// Levels are a few small numbers, and so most are keys of any table that begins at 1.
+func TestAFewNumbersAreNoKeysBecauseTheyAreCalledAfterTheirTable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE skills (" + countedKey(target) + ", skilllevel INTEGER)",
+				"CREATE TABLE lessons (" + countedKey(target) + ", skillid INTEGER, skill_before INTEGER)"}
+			for n := 1; n <= 600; n++ {
+				if pick(seed+n, 4) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO skills (id, skilllevel) VALUES (%d, %d)", n, 1+n%20))
+				}
+				if n%100 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO lessons (id, skillid, skill_before) VALUES "+
+						"(%d, %d, %d)", 5000+n, 1+pick(seed+n, 590), 1+pick(seed+2*n, 590)))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(9000)), map[string]string{"skills.skilllevel": "plain",
+			"lessons.skillid": "perhaps skills.id", "lessons.skill_before": "perhaps skills.id"})
+	})
+}
