@@ -229,8 +229,9 @@ type Dialect struct {
 const synced = "(SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') " +
 	"WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)) IS NOT NULL"
 
-// Synchronous is what Synced is, for a transaction of PostgreSQL. A SELECT would choose what a REPEATABLE
-// READ sees before the transaction has its locks.
+// Synchronous is what Synced is, for a transaction of PostgreSQL, also for one that was set to wait until the
+// standbys show the change. A SELECT could keep that setting, but it would choose what a REPEATABLE READ sees
+// before the transaction has its locks.
 const Synchronous = "SET LOCAL synchronous_commit = on"
 
 // Of returns what is special about a dialect, and false for one that is not known.

@@ -174,17 +174,28 @@ func (mysql) strike(keys string, numbers []int64) string {
 		" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
 }
 
-// alter locks the table first, so the statements themselves wait for nobody and need not be ended. It locks
-// no other table with it. A statement that was under way meanwhile has one of them, and waits for the list
-// of keys, so MariaDB would end it as a deadlock if both were locked together.
+// alter locks the table first on MariaDB, so that no statement has to be ended; see lock. It locks no other
+// table with it. A statement that was under way meanwhile has one of them, and waits for the list of keys, so
+// the server would end it as a deadlock if both were locked together. On MySQL the statements also wait for a
+// backup, which would let the lock through, and the writers would wait behind that.
 func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
 		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }
-		err := m.lock(ctx, c, []string{t.quoted()}, do)
-		if dialect.State(err) == "1146" {
-			return do(c) // Nobody uses a table that is gone.
+		isMariaDB, err := number(ctx, c, m.product)
+		switch {
+		case err != nil:
+			return err
+		case isMariaDB == 0:
+			return m.impatiently(ctx, c, func() error { return do(c) })
 		}
-		return err
+		there, err := m.HasTable(ctx, c, t.now)
+		switch {
+		case err != nil:
+			return err
+		case !there: // Nobody uses it.
+			return do(c)
+		}
+		return m.lock(ctx, c, []string{t.quoted()}, do)
 	})
 }
 
@@ -200,10 +211,12 @@ func (m mysql) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
 	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
-	err = run(ctx, c, "/*M! SET STATEMENT lock_wait_timeout = 0 FOR */ SELECT 1 /*M! FROM "+
-		strings.Join(tables, ", ")+" LIMIT 0 */")
-	if err != nil {
-		return err
+	for _, table := range tables {
+		err := run(ctx, c, "/*M! SET STATEMENT lock_wait_timeout = 0, max_statement_time = 0 FOR */ SELECT 1 "+
+			"/*M! FROM "+table+" LIMIT 0 */")
+		if err != nil {
+			return err
+		}
 	}
 	err = m.underLock(ctx, c, func() error {
 		return m.impatiently(ctx, c, func() error {

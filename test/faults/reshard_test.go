@@ -5,6 +5,7 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -154,6 +155,48 @@ func TestAReshardingWhoseServerCrashesLosesNoAcknowledgedWrite(t *testing.T) {
 			t.Error("the crashes met no resharding")
 		}
 	})
+}
+
+// A backup of MySQL lets LOCK TABLES through, but no trigger be made. Programs must not wait behind that.
+func TestABackupThatHoldsAReshardingUpHoldsNoWriter(t *testing.T) {
+	t.Parallel()
+	nightly.Only(t, "a MySQL server of its own is started for one backup")
+	s := newServer(t, privateServer("mysql"))
+	db := s.target.OpenDSN(t, s.database("one"), nil, dbtest.MaxOpenConns(12))
+	check(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))))
+	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+		Shards: 2, Databases: []*gorm.DB{db}, Place: func(int) int { return 0 },
+	}, &crashOrder{}, &crashItem{})
+	check(t, err)
+	check(t, r.AutoMigrate(t.Context()))
+
+	const first, second = "INSERT INTO crash_orders_01 VALUES (1, 1)", "INSERT INTO crash_orders_01 VALUES (%d, 1)"
+	inTheWay := db.Begin()
+	check(t, inTheWay.Exec(first).Error)
+	done := make(chan error, 1)
+	go func() {
+		settings := resharding.Settings{Budget: time.Minute}
+		_, err := settings.Split(t.Context(), r, resharding.Class{Residue: 1, Modulus: 2}, 2)
+		done <- err
+	}()
+	eventually(t, "the resharding does not wait for the transaction", func() bool {
+		var waiting int
+		check(t, s.row("SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'", &waiting))
+		return waiting > 0
+	}, s)
+	check(t, db.Connection(func(backup *gorm.DB) error {
+		check(t, backup.Exec("LOCK INSTANCE FOR BACKUP").Error)
+		check(t, inTheWay.Commit().Error)
+		for began, n := time.Now(), 1; time.Since(began) < 3*time.Second; n++ {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			if err := db.WithContext(ctx).Exec(fmt.Sprintf(second, 1+2*n)).Error; err != nil {
+				t.Errorf("a write during the backup: %v", err)
+			}
+			cancel()
+		}
+		return backup.Exec("UNLOCK INSTANCE").Error
+	}))
+	check(t, <-done)
 }
 
 // change ends what a crash has left, and then changes one shard.

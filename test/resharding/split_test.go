@@ -339,6 +339,18 @@ func TestNoAcknowledgedWriteIsLostWhileShardsAreSplitAndJoined(t *testing.T) {
 	})
 }
 
+// MariaDB reads 61 tables in one statement at most, and a cutover locks more than that here.
+func TestAShardIsSplitIntoManyParts(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, []dbtest.Target{dbtest.Named("mariadb")}, func(t *testing.T, target dbtest.Target) {
+		p := startRouter(t, target.Open(t, nil))
+		orders := p.create(100)
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 32)
+		must(t, err, "Split")
+		p.finds(orders, "afterwards")
+	})
+}
+
 func TestAShardMovesToAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
