@@ -29,14 +29,16 @@ func mysqlTraits() traits {
 		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
 			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
 			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, " +
-			"@snowflake_safe = @@sql_safe_updates, @snowflake_mode = @@sql_mode, foreign_key_checks = 0, " +
+			"@snowflake_safe = @@sql_safe_updates, @snowflake_mode = @@sql_mode, " +
+			"@snowflake_wait = @@lock_wait_timeout, foreign_key_checks = 0, " +
 			"sql_safe_updates = 0, sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', " +
 			"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
 			"innodb_table_locks = 1, autocommit = 1",
 		reset: "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
 			"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
 			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit, " +
-			"sql_safe_updates = @snowflake_safe, sql_mode = @snowflake_mode",
+			"sql_safe_updates = @snowflake_safe, sql_mode = @snowflake_mode, " +
+			"lock_wait_timeout = @snowflake_wait",
 		// Otherwise INSERT ... SELECT would lock the rows that it reads, and so stop the writes of programs.
 		isolation: sql.LevelReadCommitted,
 		counted:   "bigint AUTO_INCREMENT PRIMARY KEY",
@@ -201,7 +203,8 @@ func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 
 // lock locks tables by a transaction: one that is prepared keeps MariaDB from LOCK TABLES only if that is in
 // a transaction, too. Without one, each statement then commits what it has done, and UNLOCK TABLES commits
-// nothing.
+// nothing. What is done under the lock waits for no program, but on MySQL it may wait for a backup that has
+// begun meanwhile, for a second at most.
 //
 // MariaDB (10.11 was tried) has a fault. If a statement is ended while it opens a table, and so reads the
 // triggers of that, the server keeps the table open with half of a trigger, and refuses what is written to it
@@ -211,6 +214,9 @@ func (m mysql) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
 	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	if err := run(ctx, c, "SET lock_wait_timeout = 1"); err != nil {
+		return err
+	}
 	for _, table := range tables {
 		err := run(ctx, c, "/*M! SET STATEMENT lock_wait_timeout = 0, max_statement_time = 0 FOR */ SELECT 1 "+
 			"/*M! FROM "+table+" LIMIT 0 */")
