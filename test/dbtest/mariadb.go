@@ -101,24 +101,42 @@ func createMariaDB(
 	}, nil
 }
 
-// dropMariaDB first ends the connections that are still open on the database, because DROP DATABASE
-// would wait for their transactions.
-func dropMariaDB(ctx context.Context, admin *sql.DB, name string) error {
-	if err := killConnections(ctx, admin, name); err != nil {
+// dropMariaDB ends the connections that are still open on the database only if DROP DATABASE waits for their
+// transactions. It would not always meet the right ones: while a connection of MariaDB reads the catalog, it
+// seems to be on one database after the other.
+func dropMariaDB(ctx context.Context, admin *sql.DB, name string) (err error) {
+	c, err := admin.Conn(ctx)
+	if err != nil {
 		return err
 	}
-	_, err := admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name)
-	return err
+	defer func() {
+		_, e := c.ExecContext(ctx, "SET SESSION lock_wait_timeout = DEFAULT")
+		err = errors.Join(err, e, c.Close())
+	}()
+	if _, err := c.ExecContext(ctx, "SET SESSION lock_wait_timeout = 2"); err != nil {
+		return err
+	}
+	for {
+		_, err := c.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name)
+		const waitedTooLong = 1205
+		var e *mysql.MySQLError
+		if !errors.As(err, &e) || e.Number != waitedTooLong {
+			return err
+		}
+		if err := killConnections(ctx, c, name); err != nil {
+			return err
+		}
+	}
 }
 
-func killConnections(ctx context.Context, admin *sql.DB, name string) error {
-	ids, err := mysqlConnections(ctx, admin, name)
+func killConnections(ctx context.Context, c *sql.Conn, name string) error {
+	ids, err := mysqlConnections(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	const noSuchThread = 1094 // the connection ended by itself in the meantime
 	for _, id := range ids {
-		_, err := admin.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10))
+		_, err := c.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10))
 		var e *mysql.MySQLError
 		if err != nil && (!errors.As(err, &e) || e.Number != noSuchThread) {
 			return err
@@ -127,11 +145,16 @@ func killConnections(ctx context.Context, admin *sql.DB, name string) error {
 	return nil
 }
 
+// querier is a pool or one of its connections.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // mysqlConnections returns the connections of a database. It does not use
 // information_schema.processlist: on MySQL that fails with error 3854 while any connection runs a
 // statement with bytes that are no text.
-func mysqlConnections(ctx context.Context, admin *sql.DB, database string) (ids []int64, err error) {
-	rows, err := admin.QueryContext(ctx, "SHOW PROCESSLIST")
+func mysqlConnections(ctx context.Context, q querier, database string) (ids []int64, err error) {
+	rows, err := q.QueryContext(ctx, "SHOW PROCESSLIST")
 	if err != nil {
 		return nil, err
 	}
