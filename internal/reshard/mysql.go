@@ -178,8 +178,9 @@ func (mysql) strike(keys string, numbers []int64) string {
 
 // alter locks the table first on MariaDB, so that no statement has to be ended; see lock. It locks no other
 // table with it. A statement that was under way meanwhile has one of them, and waits for the list of keys, so
-// the server would end it as a deadlock if both were locked together. On MySQL the statements also wait for a
-// backup, which would let the lock through, and the writers would wait behind that.
+// the server would end it as a deadlock if both were locked together. On MySQL there is no such lock, and the
+// statements are ended: they also wait for a backup, which would let the lock through, and all writers would
+// wait with them.
 func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
 		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }
