@@ -229,10 +229,15 @@ type Dialect struct {
 const synced = "(SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') " +
 	"WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)) IS NOT NULL"
 
-// Synchronous is what Synced is, for a transaction of PostgreSQL, also for one that was set to wait until the
-// standbys show the change. A SELECT could keep that setting, but it would choose what a REPEATABLE READ sees
-// before the transaction has its locks.
-const Synchronous = "SET LOCAL synchronous_commit = on"
+// Synchronous is the statement that does for a transaction of PostgreSQL what [Dialect.Synced] does, also for
+// one that was set to wait until the standbys show the change. A SELECT could keep that setting, but it would
+// choose what a REPEATABLE READ sees before the transaction has its locks. It is empty for other databases.
+func (k Kind) Synchronous() string {
+	if k == PostgreSQL {
+		return "SET LOCAL synchronous_commit = on"
+	}
+	return ""
+}
 
 // Of returns what is special about a dialect, and false for one that is not known.
 func Of(name string) (Dialect, bool) {

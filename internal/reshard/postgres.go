@@ -18,9 +18,9 @@ type postgres struct{ *database }
 func postgresTraits() traits {
 	return traits{
 		// What one database has forgotten after a crash is not in the other one any more.
-		begin: []string{dialect.Synchronous, "SET LOCAL datestyle = ISO", "SET LOCAL intervalstyle = postgres",
-			"SET LOCAL extra_float_digits = 3", "SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'",
-			"SET LOCAL bytea_output = hex"},
+		begin: []string{dialect.Kind(dialect.PostgreSQL).Synchronous(), "SET LOCAL datestyle = ISO",
+			"SET LOCAL intervalstyle = postgres", "SET LOCAL extra_float_digits = 3",
+			"SET LOCAL lc_monetary = 'C'", "SET LOCAL timezone = 'UTC'", "SET LOCAL bytea_output = hex"},
 		counted:       "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 		transactional: true, lateKeys: true,
 

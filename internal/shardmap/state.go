@@ -246,8 +246,8 @@ func (r Registry) within(ctx context.Context, database int, name string, do func
 // not undo them afterwards.
 func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
 	return plain(ctx, r.Databases[database]).Transaction(func(tx *gorm.DB) error {
-		if dialect.Kind(tx.Name()) == dialect.PostgreSQL {
-			if err := tx.Exec(dialect.Synchronous).Error; err != nil {
+		if set := dialect.Kind(tx.Name()).Synchronous(); set != "" {
+			if err := tx.Exec(set).Error; err != nil {
 				return err
 			}
 		}
