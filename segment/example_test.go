@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/driver/sqlite"
@@ -45,8 +46,10 @@ func ExampleDaily() {
 	check(err)
 	defer store.Close()
 
-	evening := time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
-	clock := func() time.Time { return evening }
+	var minutes atomic.Int64 // The clock is asked from several goroutines.
+	clock := func() time.Time {
+		return time.Date(2026, 11, 21, 23, 59+int(minutes.Load()), 0, 0, time.UTC)
+	}
 	invoices, err := segment.Daily(store, "invoice", 2, time.UTC, segment.WithClock(clock))
 	check(err)
 	defer invoices.Close()
@@ -54,7 +57,7 @@ func ExampleDaily() {
 		number, err := invoices.Next(ctx)
 		check(err)
 		fmt.Println(number)
-		evening = evening.Add(time.Minute)
+		minutes.Add(1)
 	}
 	// Output:
 	// 2026112101
