@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
 	"github.com/snowflakeplugin/snowflakeplugin/test/storetest"
 )
 
@@ -16,6 +17,7 @@ import (
 // loses it. A keeper without an answer to its swap reads its record, and would take the window for granted.
 func TestWhatNoStandbyHasIsNotBelieved(t *testing.T) {
 	t.Parallel()
+	nightly.Only(t, "a server of its own waits for a standby; TestWhatIsAcknowledgedIsOnTheDiskOfPostgreSQL waits for a disk")
 	s := newServer(t, privateServer("postgres"))
 	// This is how sessions are set that do not wait for the standbys.
 	s.admin("ALTER DATABASE faults SET synchronous_commit = local")
