@@ -177,6 +177,7 @@ func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
 		must(t, db.Exec("CREATE TABLE notes (id bigint PRIMARY KEY)").Error, "a table")
 		long := strings.Repeat("SET @a = 1; ", 20_000) // The server reads it for longer than a lock is waited for.
 		must(t, db.Exec("CREATE TRIGGER noting AFTER INSERT ON notes FOR EACH ROW BEGIN "+long+"END").Error, "a trigger")
+		given := 0
 		for range 5 {
 			must(t, db.Exec("ALTER TABLE notes ENABLE KEYS").Error, "closing the table")
 			err := d.onConnection(ctx, func(c *sql.Conn) error {
@@ -184,7 +185,14 @@ func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
 				must(t, run(ctx, c, "DELETE FROM notes"), fmt.Sprintf("a write after a lock (%v)", err))
 				return err
 			})
-			must(t, err, "a lock of a table that was not open")
+			if err == nil {
+				given++
+			} else if !isLocked(err) { // which may come too late on a slow machine
+				t.Error("a lock of a table that was not open:", err)
+			}
+		}
+		if given == 0 {
+			t.Error("no lock was had in time: the table was not opened before")
 		}
 	})
 }
