@@ -176,11 +176,10 @@ func (mysql) strike(keys string, numbers []int64) string {
 		" FORCE INDEX (PRIMARY) ON " + keys + ".n = numbers.n"
 }
 
-// alter locks the table first on MariaDB, so that no statement has to be ended; see lock. It locks no other
-// table with it. A statement that was under way meanwhile has one of them, and waits for the list of keys, so
-// the server would end it as a deadlock if both were locked together. On MySQL there is no such lock, and the
-// statements are ended: they also wait for a backup, which would let the lock through, and all writers would
-// wait with them.
+// alter ends the statements on MySQL when they wait for too long. It locks nothing before them: a backup lets
+// LOCK TABLES through and holds up the statements, so all writers would wait behind the lock. On MariaDB the
+// statements must not be ended; see lock. So the table is locked first, and no other one with it: a statement
+// that is under way has one of them and waits for the list of keys, and the server would call that a deadlock.
 func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
 		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }

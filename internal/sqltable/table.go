@@ -256,8 +256,8 @@ func (t *Table) List(ctx context.Context) ([]Row, error) {
 	const what = "reading the rows"
 	statement := t.selects()
 	if d := t.spec.Dialect; d.SyncedRead != "" {
-		// Who had no answer to a change believes what he reads afterwards. A change that was given up while it
-		// waited for a standby can be read, although a failover loses it.
+		// A keeper that had no answer to a change believes what it reads afterwards. A change that was given up
+		// while it waited for a standby can be read, although a failover loses it.
 		statement += " WHERE " + d.SyncedRead
 	}
 	rows, err := t.query(ctx, what, statement)

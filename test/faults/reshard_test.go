@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -79,7 +80,9 @@ func TestAReshardingWhoseServerCrashesLosesNoAcknowledgedWrite(t *testing.T) {
 					changes++
 				case errors.Is(err, snowflakeplugin.ErrSharding): // The shard is not what the change is for.
 				default:
-					broken++
+					if strings.Contains(err.Error(), ": reshard ") { // A job had begun.
+						broken++
+					}
 					time.Sleep(20 * time.Millisecond) // The server is away.
 				}
 			}
@@ -151,7 +154,7 @@ func TestAReshardingWhoseServerCrashesLosesNoAcknowledgedWrite(t *testing.T) {
 		}
 		t.Logf("%d crashes, %d changes of shards, %d broken off, %d acknowledged writes", crashes, changes,
 			broken, acknowledged)
-		if changes == 0 || broken == 0 {
+		if broken == 0 {
 			t.Error("the crashes met no resharding")
 		}
 	})
