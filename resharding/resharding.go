@@ -264,5 +264,6 @@ func (s Settings) job(r *router.Router, c shardmap.Change) *reshard.Job {
 	return &reshard.Job{
 		Name: c.Name, Old: c.From, Fresh: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
 		Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
+		Over: c.IsOver(),
 	}
 }

@@ -50,6 +50,7 @@ type Job struct {
 	// Mask has the bits of a key that are the sequence, of which a class is the remainder.
 	Mask int64
 	Map  Map
+	Over bool // the map has none of Old any more
 
 	Chunk         int           // rows or keys of one transaction; the default is 1000
 	RowsPerSecond int           // that are copied at most; 0 is no limit

@@ -179,7 +179,7 @@ func (mysql) strike(keys string, numbers []int64) string {
 // alter ends the statements on MySQL when they wait for too long. It locks nothing before them: a backup lets
 // LOCK TABLES through and holds up the statements, so all writers would wait behind the lock. On MariaDB the
 // statements must not be ended; see lock. So the table is locked first, and no other one with it: a statement
-// that is under way has one of them and waits for the list of keys, and the server would call that a deadlock.
+// that is under way has one of them and waits for the list of keys, which the server would call a deadlock.
 func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 	return m.onConnection(ctx, func(c *sql.Conn) error {
 		do := func(q gorm.ConnPool) error { return run(ctx, q, statements...) }

@@ -20,8 +20,11 @@ func (j *Job) Run(ctx context.Context) (stopped time.Duration, err error) {
 		return 0, err
 	}
 	current, err := m.phaseNow(ctx)
-	if err == nil && current == "" { // Nothing is made yet, not even the journal.
-		err = check(ctx, m)
+	if err == nil && current == "" {
+		if m.Over { // Clean has broken off after its last step.
+			return 0, nil
+		}
+		err = check(ctx, m) // Nothing is made yet, not even the journal.
 	}
 	if err == nil {
 		current, err = m.take(ctx)

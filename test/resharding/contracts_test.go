@@ -361,6 +361,27 @@ func TestAProgramStartsWhileTheFirstCutoverIsUnderWay(t *testing.T) {
 	})
 }
 
+// The last that Clean removes is the record of a resharding, and a process may be killed right before that.
+func TestACleanThatBrokeOffBeforeItsLastStepIsFinished(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.OpenDSN(t, target.DSN(t), nil)
+		p := startRouter(t, db)
+		orders := p.create(100)
+		_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+		must(t, db.Exec("CREATE TABLE kept AS SELECT * FROM snowflake_reshardings").Error, "keeping the record")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean")
+		must(t, db.Exec("INSERT INTO snowflake_reshardings SELECT * FROM kept").Error, "the record")
+		must(t, resharding.Resume(t.Context(), p.router), "Resume")
+		must(t, resharding.Clean(t.Context(), p.router), "Clean again")
+		var left int64
+		must(t, db.Table("snowflake_reshardings").Count(&left).Error, "the records")
+		same(t, "records", left, 0)
+		p.finds(orders, "afterwards")
+	})
+}
+
 // A program starts while another one splits a shard. Late statements must not find tables under the old names.
 func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
 	t.Parallel()
