@@ -21,7 +21,7 @@ import (
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{},
+		above: map[Column][]Column{}, taken: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{},
 		installed: map[string]bool{}}
 	names := map[string]bool{}
 	for _, d := range servers {
@@ -84,6 +84,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		for _, m := range matches[key] {
 			if m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)
+			} else if c.takesKeys(key, m) {
+				c.taken[key] = append(c.taken[key], m.key)
 			}
 		}
 	}

@@ -386,7 +386,8 @@ func TestAColumnMayBeCalledByTheLastWordsOfATable(t *testing.T) {
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed int) []string {
 			statements := []string{"CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, court_case_id INTEGER, " +
-				"linked_mdt_case_id INTEGER, fromreportid INTEGER, phase_id INTEGER, linked INTEGER)"}
+				"linked_mdt_case_id INTEGER, fromreportid INTEGER, phase_id INTEGER, linked INTEGER)",
+				"CREATE TABLE mdt_logs (id INTEGER NOT NULL PRIMARY KEY, phase INTEGER, note INTEGER)"}
 			for i, table := range []string{"mdt_cases", "mdt_court_cases", "mdt_case_notes", "mdt_reports", "mdt_phases", "mails"} {
 				statements = append(statements, "CREATE TABLE "+table+" ("+countedKey(target)+", rate INTEGER)")
 				for n := 1; n <= 300+i; n++ {
@@ -395,14 +396,14 @@ func TestAColumnMayBeCalledByTheLastWordsOfATable(t *testing.T) {
 			}
 			for n := 1; n <= 40; n++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO orders VALUES (%d, %[2]d, %[2]d, %[2]d, %[2]d, %[2]d)",
-					5000+n, 1+pick(seed+n, 40)))
+					5000+n, 1+pick(seed+n, 40)), fmt.Sprintf("INSERT INTO mdt_logs VALUES (%d, %[2]d, %[2]d)", 6000+n, 1+pick(seed+2*n, 40)))
 			}
 			return statements
 		}
 		expect(t, taken(t, target, server(1), server(900)), map[string]string{
 			"orders.court_case_id": "perhaps mdt_court_cases.id", "orders.linked_mdt_case_id": "perhaps mdt_cases.id",
 			"orders.fromreportid": "perhaps mdt_reports.id", "orders.phase_id": "perhaps mdt_phases.id",
-			"orders.linked": "plain"})
+			"orders.linked": "plain", "mdt_logs.phase": "perhaps mdt_phases.id", "mdt_logs.note": "plain"})
 	})
 }
 
@@ -1142,7 +1143,8 @@ func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
 				"CREATE TABLE towns (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
 				"CREATE TABLE farms (place INTEGER NOT NULL PRIMARY KEY, folk INTEGER)",
 				"CREATE TABLE grades (step INTEGER NOT NULL PRIMARY KEY, points INTEGER)",
-				"CREATE TABLE walls (" + countedKey(target) + ", town INTEGER)"}
+				"CREATE TABLE walls (" + countedKey(target) + ", town INTEGER)",
+				"CREATE TABLE marches (" + countedKey(target) + ", kind INTEGER, goal INTEGER)"}
 			var towns []int
 			for field := 1; field <= 400; field++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO fields (soil) VALUES (%d)", pick(seed+field, 9)))
@@ -1155,7 +1157,12 @@ func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
 				}
 			}
 			for n := range 150 {
-				statements = append(statements, fmt.Sprintf("INSERT INTO walls (town) VALUES (%d)", towns[pick(seed+n, len(towns))]))
+				goal := towns[pick(seed+2*n, len(towns))]
+				if n%5 == 0 { // whoever founds a town goes where there is none
+					goal = 1 + pick(seed+n, 400)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO walls (town) VALUES (%d)", towns[pick(seed+n, len(towns))]),
+					fmt.Sprintf("INSERT INTO marches (kind, goal) VALUES (%d, %d)", n%5, goal))
 			}
 			for step := 1; step <= 60; step++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO grades VALUES (%d, %d)", step, 10*step+pick(seed+step, 9)))
@@ -1165,7 +1172,7 @@ func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
 		found := taken(t, target, server(1), server(9))
 		expect(t, found, map[string]string{"towns.place": "perhaps fields.id", "farms.place": "perhaps fields.id",
 			"walls.town": "towns.place", "grades.step": "plain", "fields.id": "plain", "walls.id": "plain",
-			"fields.soil": "plain", "towns.folk": "plain"})
+			"fields.soil": "plain", "towns.folk": "plain", "marches.goal": "perhaps fields.id"})
 	})
 }
 
@@ -1176,7 +1183,7 @@ func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.
 		server := func(seed int) []string {
 			statements := []string{"CREATE TABLE letters (" + countedKey(target) + ", day INTEGER)",
 				"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, ally1 INTEGER, ally2 INTEGER, ally3 INTEGER, ally4 INTEGER, " +
-					"skill1 INTEGER, skill2 INTEGER, skill3 INTEGER)"}
+					"skill1 INTEGER, skill2 INTEGER, skill3 INTEGER, guard1 INTEGER, guard2 INTEGER, guard3 INTEGER)"}
 			var alive []int
 			for n := 1; n <= 500; n++ {
 				if pick(seed+n, 4) > 0 {
@@ -1185,15 +1192,20 @@ func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.
 			}
 			for i, n := range alive {
 				of := func(more int) int { return alive[pick(seed+7*n+more, len(alive))] }
-				third := 0
+				third, guards := 0, [3]int{}
+				for k, rare := range []int{12, 130, 170} {
+					if i%rare == 1 {
+						guards[k] = of(4 + k)
+					}
+				}
 				switch {
 				case i%60 == 0:
 					third = 1 + pick(seed+i, 500) // some were deleted
 				case i%20 == 0:
 					third = of(3)
 				}
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d, %d, %d, 0, %d, %d, %d)", n, of(1),
-					of(2), third, pick(n, 60), pick(n+1, 60), pick(n+2, 9)))
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d, %d, %d, 0, %d, %d, %d, %d, %d, %d)", n,
+					of(1), of(2), third, pick(n, 60), pick(n+1, 60), pick(n+2, 9), guards[0], guards[1], guards[2]))
 			}
 			for n := range 600 {
 				statements = append(statements, fmt.Sprintf("INSERT INTO letters (day) VALUES (%d)", pick(n, 300)))
@@ -1203,7 +1215,9 @@ func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.
 		found := taken(t, target, server(1), server(9))
 		expect(t, found, map[string]string{"heroes.ally1": "heroes.id", "heroes.ally2": "heroes.id",
 			"heroes.ally3": "perhaps heroes.id when ally3 <> 0", "heroes.ally4": "none",
-			"heroes.skill1": "plain", "heroes.skill2": "plain", "heroes.skill3": "plain"})
+			"heroes.skill1": "plain", "heroes.skill2": "plain", "heroes.skill3": "plain",
+			"heroes.guard1": "perhaps heroes.id when guard1 <> 0", "heroes.guard2": "perhaps heroes.id when guard2 <> 0",
+			"heroes.guard3": "perhaps heroes.id when guard3 <> 0"})
 	})
 }
 

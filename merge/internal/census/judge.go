@@ -54,7 +54,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	if err != nil {
 		return nil, err
 	}
-	partial := matches
+	partial, whole := matches, []match(nil)
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
 		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
@@ -107,6 +107,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return []Finding{f}, nil
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
+		whole = slices.DeleteFunc(slices.Clone(matches), func(m match) bool { return !m.full() })
 		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
 		matches = slices.DeleteFunc(slices.Clone(partial), func(m match) bool {
 			return m.named < 3 && m.excess() < 3 && !m.dense()
@@ -115,6 +116,13 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	conditions, err := c.conditions(ctx, col, partial, named)
 	if err != nil {
 		return nil, err
+	}
+	for _, m := range whole {
+		if all, err := c.leadsAll(ctx, col, m, conditions); err != nil || all {
+			f := finding(Possible, m, "")
+			f.Evidence += "; rows of each kind go as far as these keys, of which others that they hold are some"
+			return []Finding{f}, err
+		}
 	}
 	var all []Finding
 	// askWhole asks about all rows if most of them may hold keys.
@@ -162,6 +170,26 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all, nil
+}
+
+// leadsAll reports whether rows refer to a table, though those of some kinds refer to one that takes its keys
+// from it, as whoever founds a town goes to a field of the map, and all others go to towns: the values of the
+// other kinds go as far as the keys as well.
+func (c *Census) leadsAll(ctx context.Context, col Column, m match, conditions []conditional) (bool, error) {
+	if len(conditions) != 1 || !slices.Contains(c.taken[conditions[0].key], m.key) {
+		return false, nil
+	}
+	kinds, err := c.selections(ctx, col, conditions[0].by, []match{{key: m.key}}, false)
+	if err != nil {
+		return false, err
+	}
+	var others match
+	for kind, part := range kinds[0] {
+		if !slices.Contains(conditions[0].kinds, kind) {
+			others.add(part)
+		}
+	}
+	return len(others.servers) > 0 && others.reaches(), nil
 }
 
 // isCalled reports whether a column is called like a table, as guild1 is like guilds.
@@ -357,7 +385,8 @@ func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][
 var numbered = regexp.MustCompile("[0-9]+")
 
 // bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
-// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
+// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare. It
+// does so, too, if one of them may refer, and the values of all of them together are keys by no chance.
 func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 	siblings := map[Column][]int{}
 	for i, f := range all {
@@ -367,31 +396,40 @@ func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 		}
 	}
 	for _, some := range siblings {
-		refer := map[Column]int{} // how many refer to a table
+		var parents []Column
 		for _, i := range some {
 			if all[i].Verdict >= Possible {
-				refer[all[i].Parent]++
+				parents = append(parents, all[i].Parent)
 			}
 		}
-		for parent, n := range refer {
-			if n < 2 || 2*n < len(some) || len(refer) > 1 {
+		n, chance, full := len(parents), 0.0, true
+		if n == 0 || n == len(some) || len(slices.Compact(parents)) > 1 {
+			continue
+		}
+		found := make([][]match, len(some))
+		for k, i := range some {
+			var err error
+			found[k], err = c.compare(ctx, all[i].Column, []match{{key: parents[0], named: 3}}, false)
+			if err != nil {
+				return err
+			}
+			if full = full && len(found[k]) > 0 && found[k][0].full(); full {
+				chance += found[k][0].chance()
+			}
+		}
+		if (n < 2 || 2*n < len(some)) && (!full || -chance < 4) {
+			continue
+		}
+		for k, i := range some {
+			if all[i].Verdict != Plain || parents[0] == all[i].Column {
 				continue
 			}
-			for _, i := range some {
-				if all[i].Verdict != Plain || parent == all[i].Column {
-					continue
-				}
-				found, err := c.compare(ctx, all[i].Column, []match{{key: parent, named: 3}}, false)
-				if err != nil {
-					return err
-				}
-				judged, err := c.judge(ctx, all[i].Column, found)
-				if err != nil {
-					return err
-				}
-				all[i] = judged[0]
-				all[i].Verdict = min(all[i].Verdict, Possible)
+			judged, err := c.judge(ctx, all[i].Column, found[k])
+			if err != nil {
+				return err
 			}
+			all[i] = judged[0]
+			all[i].Verdict = min(all[i].Verdict, Possible)
 		}
 	}
 	return nil

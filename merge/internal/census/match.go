@@ -74,6 +74,7 @@ type Census struct {
 	spans        map[Column][]span   // by server
 	keys         []Column            // the unique columns
 	above        map[Column][]Column // the keys that a key is taken from
+	taken        map[Column][]Column // those that it may be taken from, because it goes as far
 	selectors    map[string][]Column // of the tables that were asked for them
 	bares        map[Column]string   // names as conditions have them
 	installed    map[string]bool     // tables whose rows are the same on all servers
@@ -618,7 +619,8 @@ func (c *Census) begins(key Column) bool {
 
 // named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
 // table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
-// the key, too, if nothing but the last word of the table stands before that.
+// the key, too, if nothing but the last word of the table stands before that. It names a table also without
+// the word with which the names of both tables begin, as topic does in forum_posts and forum_topics.
 func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
@@ -630,13 +632,15 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	last := words[len(words)-1]
 	stem, ended := strings.CutSuffix(column, name)
 	mentions := len(words[0]) > 2 && strings.Contains(column, words[0])
+	beside := len(words) > 1 && c.wordsOf(col.Table)[0] == words[0] &&
+		strings.Join(wordsIn(col.Name), "") == strings.Join(words[1:], "")
 	called := ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
-	ends = called || ended && len(last) > 2 && strings.HasSuffix(stem, last)
+	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	switch {
 	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
 		column == last+name, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
-	case mentions, same && c.wordsOf(col.Table)[0] == words[0]:
+	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
 	case called,
 		same && slices.ContainsFunc(c.wordsOf(col.Table),
