@@ -107,12 +107,14 @@ func TestRowsThatNoConditionAppliesToAreNamedBeforeAndAfterTheMerge(t *testing.T
 		tables := map[string]*merge.TablePlan{
 			"players": {Policy: merge.Copy, Renumber: merge.Apart},
 			"notes": {Policy: merge.Copy,
-				References: []merge.Reference{{Column: "about", Table: "players", When: "sort = 1"}}},
+				References: []merge.Reference{{Column: "about", Table: "players", When: "sort = 1"},
+					{Column: "about", Table: "players", Bits: "8-23", When: "sort = 3"}}},
 		}
 		server := func(n int) []string {
 			all := clansOf(n, 1, 40)[:1]
 			for i := range 120 {
-				all = append(all, fmt.Sprintf("INSERT INTO notes VALUES (%s, %d, %d)", id(n, i), 1+i%3, []int{1 + i%40, 1 + i%7, 0}[i%3]))
+				all = append(all, fmt.Sprintf("INSERT INTO notes VALUES (%s, %d, %d)", id(n, i), 1+i%3,
+					[]int{1 + i%40, 1 + i%7, (1 + i%40) << 8}[i%3]))
 			}
 			return all
 		}

@@ -45,6 +45,13 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "tags": {Policy: merge.Copy}},
 				code:   merge.CodeUniqueKey, table: "tags", order: []string{"rename", "keep_first"},
 			},
+			"a second unique text beside the name": {
+				rows:   []string{"INSERT INTO tags VALUES ({id}, 'x', 'y')"},
+				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, tag VARCHAR(9) UNIQUE, mail VARCHAR(9) UNIQUE)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind},
+					"tags": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "tag"}}},
+				code: merge.CodeUniqueKey, table: "tags", order: []string{"mail", "set:", "{server}", "change the rows", "keep_first"},
+			},
 			"a reference with a word for none": {
 				rows:   []string{"INSERT INTO roles VALUES ({id}, 0)"},
 				schema: []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, pet_id BIGINT)"},

@@ -150,7 +150,7 @@ func (j *tableJob) whens() map[string]string {
 	for _, ref := range j.refs {
 		name := ref.Columns[0]
 		switch {
-		case len(ref.Columns) > 1 || ref.Inside() || ref.When == "" || j.plan.Set[name] != "":
+		case len(ref.Columns) > 1 || ref.Path+ref.List != "" || ref.When == "" || j.plan.Set[name] != "":
 			whole[name] = true
 		case all[name] != "":
 			all[name] += " OR (" + ref.When + ")"
