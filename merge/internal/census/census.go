@@ -21,8 +21,8 @@ import (
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
 	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}, taken: map[Column][]Column{}, selectors: map[string][]Column{}, bares: map[Column]string{},
-		installed: map[string]bool{}}
+		above: map[Column][]Column{}, taken: map[Column][]Column{}, parents: map[string][]Column{},
+		selectors: map[string][]Column{}, bares: map[Column]string{}, installed: map[string]bool{}}
 	names := map[string]bool{}
 	for _, d := range servers {
 		for name := range d.Tables {

@@ -1176,6 +1176,33 @@ func TestKeysThatNobodyCountsAreAskedAboutAmongDenseOnes(t *testing.T) {
 	})
 }
 
+// A link has the key of a hero behind the name that columns of heroes have. Pages of a log are numbers, too.
+func TestAKeyInALinkIsAskedAboutIfItIsCalledLikeAColumnThatRefers(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE bags (" + countedKey(target) + ", whose INTEGER, link VARCHAR(60), page VARCHAR(60), seen VARCHAR(60))"}
+			var alive []int
+			for n := 1; n <= 600; n++ {
+				if pick(seed+n, 3) > 0 {
+					alive = append(alive, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, pick(n, 60)))
+				}
+			}
+			for n := range 200 {
+				hero := alive[pick(seed+3*n, len(alive))]
+				statements = append(statements, fmt.Sprintf("INSERT INTO bags (whose, link, page, seen) VALUES "+
+					"(%d, 'list.php?whose=%d&tab=%d', 'log.php?page=%d', 'whose %d')",
+					alive[pick(seed+n, len(alive))], hero, n%7, hero, hero))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(9000)), map[string]string{"bags.whose": "heroes.id",
+			"bags.link": "perhaps heroes.id", "bags.page": "", "bags.seen": ""})
+	})
+}
+
 // The last of several columns that are called alike have a few values only, which prove nothing by themselves.
 func TestAColumnIsAskedAboutIfThoseWithOtherNumbersInTheirNamesRefer(t *testing.T) {
 	t.Parallel()

@@ -355,7 +355,7 @@ func (c *Census) made(col Column, matches []match) []match {
 // other columns of the same name refer to it, and none to another one. So it is where only a few players have
 // something, or those of one server.
 func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][]match) error {
-	parents := map[string][]Column{}
+	parents := c.parents
 	for _, f := range all {
 		if f.Verdict == Reference && !slices.Contains(parents[f.Name], f.Parent) {
 			parents[f.Name] = append(parents[f.Name], f.Parent)
@@ -385,8 +385,8 @@ func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][
 var numbered = regexp.MustCompile("[0-9]+")
 
 // bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
-// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare. It
-// does so, too, if one of them may refer, and the values of all of them together are keys by no chance.
+// alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
+// It does so, too, if one of them may refer, and the values of all of them together are keys by no chance.
 func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 	siblings := map[Column][]int{}
 	for i, f := range all {

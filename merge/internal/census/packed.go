@@ -482,6 +482,10 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 		}
 	}
 	named, ends := p.c.named(called, key)
+	of := p.c.parents[where.member]
+	if len(of) == 1 && of[0] == key && strings.Contains(where.as, where.member+"=#") { // as in a link
+		named = 3
+	}
 	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
 	if strings.HasPrefix(where.as, "number ") && letters.MatchString(where.as[len("number "):]) && named < 2 &&
 		strings.Contains(where.as, "#") {
