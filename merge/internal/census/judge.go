@@ -408,6 +408,9 @@ func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 		}
 		found := make([][]match, len(some))
 		for k, i := range some {
+			if all[i].Column == parents[0] {
+				continue
+			}
 			var err error
 			found[k], err = c.compare(ctx, all[i].Column, []match{{key: parents[0], named: 3}}, false)
 			if err != nil {
