@@ -50,7 +50,7 @@ vet: ## Check formatting, and vet every module, also for 32 bits
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(call each,$(GO) vet ./...)
 	@# Only this finds unaligned 64-bit atomics and constants that overflow an int.
-	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./generator/...
+	CGO_ENABLED=0 GOARCH=386 $(GO) vet . ./generator/... ./internal/... ./lease/... ./segment/... ./test/filling
 
 lint: $(GOLANGCI)-$(GOLANGCI_VERSION) ## Run the linters of .golangci.yml on every module
 	$(call each,$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...)

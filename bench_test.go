@@ -405,7 +405,7 @@ func BenchmarkShardConstraint(b *testing.B) {
 			}
 			s.check(s.plain.WithContext(s.Context()).Table(table).Create(&rows).Error)
 		}
-		first := func(i int) snowflakeplugin.ID { return snowflakeplugin.ID(1<<40 + i*1000*shards) }
+		first := func(i int) snowflakeplugin.ID { return 1<<40 + snowflakeplugin.ID(i*1000*shards) }
 		s.ratio(func(i int) { insert("sharded_rows_00", first(i)) }, func(i int) { insert("bench_rows", first(i)) })
 	})
 }

@@ -68,7 +68,7 @@ func ExampleRouter_fromGormSharding() {
 	exampleCheck(err)
 
 	var key resharding.NewKey
-	exampleCheck(db.Table("parcel_keys").Where("old = ?", 1801234567890284544).Take(&key).Error)
+	exampleCheck(db.Table("parcel_keys").Where("old = ?", int64(1801234567890284544)).Take(&key).Error)
 	var c Parcel
 	handle, err := router.DB(ctx, &Parcel{}, 7) // the shard of the user
 	exampleCheck(err)

@@ -54,7 +54,7 @@ func TestCloseGivesTheNumberBackFromTheLastStampedTickOn(t *testing.T) {
 			wantFree(t, s.of(t, 7), 2, until)
 			wantWindow(t, k, 7, time.Time{}, time.Time{})
 			lines := j.want(t, "INFO node taken", "INFO node given back")
-			lines[1].wantAttrs(t, map[string]string{"node": "7", "owner": owner, "until": until.String()})
+			lines[1].wantAttrs(t, map[string]string{"node": "7", "owner": owner, "until": until.UTC().String()})
 			for way, draw := range map[string]func() error{
 				"Next":     func() error { _, err := g.Next(t.Context()); return err },
 				"NextLike": func() error { _, err := g.NextLike(t.Context(), 1); return err },
@@ -393,7 +393,7 @@ func TestCloseOnAStoreThatNeverAnswersEndsByItself(t *testing.T) {
 			}
 		}
 		lines := j.want(t, "INFO node taken", "WARN the node was not given back; it falls free when its window ends")
-		lines[1].wantAttrs(t, map[string]string{"node": "7", "until": until.String()})
+		lines[1].wantAttrs(t, map[string]string{"node": "7", "until": until.UTC().String()})
 		_, err := g.Next(t.Context())
 		wantError(t, err, generator.ErrSealed)
 		s.spoilWith(nil)

@@ -27,7 +27,7 @@ func TestTheOnlyNumberIsWaitedForUntilItsLastWindowHasEnded(t *testing.T) {
 				t.Errorf("the window begins at %v, and that of before ends at %v", from, until)
 			}
 			lines := j.want(t, "INFO waiting for the last window of the node to end", "INFO node taken")
-			lines[0].wantAttrs(t, map[string]string{"node": "4", "owner": "web 1", "until": until.String()})
+			lines[0].wantAttrs(t, map[string]string{"node": "4", "owner": "web 1", "until": until.UTC().String()})
 			mustClose(t, k)
 		}
 	})

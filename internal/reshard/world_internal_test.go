@@ -254,7 +254,7 @@ func (w *world) write(n int) (stop func() (done int, longest time.Duration)) {
 	var longest atomic.Int64
 	w.started++ // No key comes twice.
 	for i := range n {
-		one := &writer{world: w, n: i, next: int64(1_000_000_000*(16*w.started+i)) | 1, random: rand.New(rand.NewPCG(uint64(i), 7))}
+		one := &writer{world: w, n: i, next: 1_000_000_000*int64(16*w.started+i) | 1, random: rand.New(rand.NewPCG(uint64(i), 7))}
 		w.mu.Lock()
 		for key := range w.rows {
 			if int(key/2)%n == i {

@@ -135,7 +135,7 @@ func firstOrCreateWithID(t *testing.T, target dbtest.Target) {
 		func(db *gorm.DB, id snowflakeplugin.ID) *gorm.DB { return db.Attrs("id", id) },
 		func(db *gorm.DB, id snowflakeplugin.ID) *gorm.DB { return db.Assign(&account{ID: id}) },
 	} {
-		id := snowflakeplugin.ID(7_000_000_000_000_000_001 + i)
+		id := 7_000_000_000_000_000_001 + snowflakeplugin.ID(i)
 		var a account
 		must(t, with(db.Where(&account{Email: fmt.Sprint(i)}), id).FirstOrCreate(&a).Error, "create")
 		same(t, "the ID", a.ID, id)
