@@ -206,8 +206,8 @@ func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 // nothing. What is done under the lock waits for no program, but on MySQL it may wait for a backup that has
 // begun meanwhile, for a second at most.
 //
-// All of it is in transactions, what is only read as well. A proxy that sends reads to replicas keeps those of
-// a transaction on the primary, and a replica that is behind would show a list of keys without the last ones.
+// All of it is in transactions, what is only read as well. A proxy that sends reads to replicas keeps those
+// of a transaction on the primary, and a replica that is behind would show a list without the last keys.
 //
 // MariaDB (10.11 was tried) has a fault. If a statement is ended while it opens a table, and so reads the
 // triggers of that, the server keeps the table open with half of a trigger, and refuses what is written to it

@@ -16,8 +16,8 @@ func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
 	return dialect.Kind(db.Name()).HasTable(ctx, source{db}, table)
 }
 
-// source sends what it is asked to where the router's own statements go. A handle's own pool need not be there:
-// dbresolver may have sources beside it.
+// source sends what it is asked to where the router's own statements go. A handle's own pool need not be
+// there: dbresolver may have sources beside it.
 type source struct{ db *gorm.DB }
 
 func (s source) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

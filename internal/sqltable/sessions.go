@@ -52,8 +52,8 @@ var (
 	ErrFull = errors.New("the disk of the database is full, or the database has its greatest size: make room")
 
 	// ErrReadOnly is one of a server. A file that is read-only stays so, and is the fault of its rights.
-	ErrReadOnly = errors.New("the database takes no writes: the connection leads to a replica, or to a server " +
-		"that is read-only, as in a failover; let it lead to the primary")
+	ErrReadOnly = errors.New("the database takes no writes: the connection leads to a replica, or to a " +
+		"server that is read-only, as in a failover; let it lead to the primary")
 )
 
 // Querier is a pool, a connection or a transaction.
