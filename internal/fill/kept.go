@@ -6,8 +6,8 @@ import (
 )
 
 // resolver is the name of the plugin dbresolver. If it has sources or replicas for certain tables, it looks
-// for those of a statement by parsing its model, which gives the statement the schema that knows no shard. That
-// is after a router has routed the statement, if it was registered before the router.
+// for those of a statement by parsing its model, which gives the statement the schema that knows no shard.
+// That is after a router has routed the statement, if it was registered before the router.
 const resolver = "gorm:db_resolver"
 
 const keptSetting = PluginName + ":schema"
