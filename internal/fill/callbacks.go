@@ -269,6 +269,7 @@ func (f *filler) fillRows(db *gorm.DB) {
 	if db.Error != nil || db.Statement.SQL.Len() > 0 {
 		return // there is nothing to fill, or the INSERT was already built
 	}
+	KeepSchema(db.Statement)
 	plan := f.plans.planOf(db.Statement)
 	if plan == nil || !f.isReady(db, plan) || plan.isOneCell && f.fillOneCell(db, plan) {
 		return
@@ -661,6 +662,7 @@ func (f *filler) track(db *gorm.DB) {
 	if db.Error != nil {
 		return
 	}
+	KeepSchema(db.Statement)
 	if plan := f.plans.planOf(db.Statement); plan != nil && plan.reachesTagged(db) {
 		fr := f.plans.frames.open(db.Statement, plan)
 		f.open.adopt(fr)

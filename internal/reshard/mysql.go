@@ -206,6 +206,9 @@ func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 // nothing. What is done under the lock waits for no program, but on MySQL it may wait for a backup that has
 // begun meanwhile, for a second at most.
 //
+// All of it is in transactions, what is only read as well. A proxy that sends reads to replicas keeps those
+// of a transaction on the primary, and a replica that is behind would show a list without the last keys.
+//
 // MariaDB (10.11 was tried) has a fault. If a statement is ended while it opens a table, and so reads the
 // triggers of that, the server keeps the table open with half of a trigger, and refuses what is written to it
 // with the error 1064. So the tables are opened before, by a statement that nobody ends, and the lock finds
@@ -213,7 +216,9 @@ func (m mysql) alter(ctx context.Context, t *table, statements []string) error {
 func (m mysql) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) (err error) {
-	defer func() { err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES")) }()
+	defer func() {
+		err = errors.Join(err, run(context.WithoutCancel(ctx), c, "UNLOCK TABLES", "SET autocommit = 1"))
+	}()
 	if err := run(ctx, c, "SET lock_wait_timeout = 1"); err != nil {
 		return err
 	}
@@ -223,6 +228,9 @@ func (m mysql) lock(
 		if err != nil {
 			return err
 		}
+	}
+	if err := run(ctx, c, "SET autocommit = 0"); err != nil {
+		return err
 	}
 	err = m.underLock(ctx, c, func() error {
 		return m.impatiently(ctx, c, func() error {
@@ -237,15 +245,11 @@ func (m mysql) lock(
 
 // underLock runs a transaction that does not unlock tables, as BEGIN would.
 func (mysql) underLock(ctx context.Context, q gorm.ConnPool, do func() error) error {
-	err := run(ctx, q, "SET autocommit = 0")
-	if err == nil {
-		err = do()
-	}
-	end := "COMMIT"
+	err, end := do(), "COMMIT"
 	if err != nil {
 		end = "ROLLBACK"
 	}
-	return errors.Join(err, run(context.WithoutCancel(ctx), q, end, "SET autocommit = 1"))
+	return errors.Join(err, run(context.WithoutCancel(ctx), q, end))
 }
 
 // impatiently gives a statement up that waits for a lock. The shortest timeout of the server's own is a

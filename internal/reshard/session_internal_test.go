@@ -101,22 +101,64 @@ func TestWhatAJobDoesBetweenTwoDatabasesIsOnTheDiskOfPostgreSQL(t *testing.T) {
 func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
-		db := target.OpenDSN(t, target.DSN(t), nil, dbtest.MaxOpenConns(1), dbtest.DSNParam("autocommit", "0"))
+		for _, own := range []string{"0", "1"} {
+			db := target.OpenDSN(t, target.Privileged().DSN(t), nil, dbtest.MaxOpenConns(2), dbtest.DSNParam("autocommit", own))
+			d, err := openDatabase(db)
+			must(t, err, "the database")
+			must(t, db.Exec("CREATE TABLE notes (id bigint PRIMARY KEY)").Error, "a table")
+			ctx := t.Context()
+			setting := func(q gorm.ConnPool) string {
+				n, err := number(ctx, q, "SELECT @@autocommit")
+				must(t, err, "the setting")
+				return fmt.Sprint(n)
+			}
+			must(t, d.onConnection(ctx, func(c *sql.Conn) error {
+				if setting(c) != "1" {
+					t.Error("a statement of the job does not commit")
+				}
+				err := d.lock(ctx, c, []string{"notes"}, func(gorm.ConnPool) error { return nil })
+				if setting(c) != "1" {
+					t.Error("a statement of the job does not commit after a lock")
+				}
+				return err
+			}), "a lock")
+			if after := setting(d.pool); after != own {
+				t.Errorf("autocommit was %s, and is %s afterwards", own, after)
+			}
+		}
+	})
+}
+
+// A proxy that splits reads from writes sends a SELECT to a replica unless a transaction is open. Under the lock that
+// would be a list of keys from before the last writes, whose rows would stay behind in the old table.
+func TestUnderTheLockEveryReadIsInATransaction(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		inside := map[string]string{
+			"mysql":    "SELECT 1 - @@autocommit",
+			"postgres": "SELECT CASE WHEN now() < statement_timestamp() THEN 1 ELSE 0 END",
+		}[target.Dialect]
+		if inside == "" {
+			t.Skip("there is no proxy before a file")
+		}
+		db := target.OpenDSN(t, target.Privileged().DSN(t), nil, dbtest.MaxOpenConns(4))
 		d, err := openDatabase(db)
 		must(t, err, "the database")
-		ctx, inside := t.Context(), int64(-1)
-		err = d.onConnection(ctx, func(c *sql.Conn) error {
-			err := d.underLock(ctx, c, func() error { return run(ctx, c, "DO 1") })
-			if err == nil {
-				inside, err = number(ctx, c, "SELECT @@autocommit")
-			}
-			return err
-		})
-		must(t, err, "a transaction")
-		after, err := number(ctx, d.pool, "SELECT @@autocommit")
-		must(t, err, "the setting")
-		if inside != 1 || after != 0 {
-			t.Errorf("autocommit is %d for the job and %d afterwards, want 1 and 0", inside, after)
+		must(t, db.Exec("CREATE TABLE notes (id bigint PRIMARY KEY)").Error, "a table")
+		ctx := t.Context()
+		must(t, d.onConnection(ctx, func(c *sql.Conn) error {
+			return d.lock(ctx, c, []string{"notes"}, func(q gorm.ConnPool) error {
+				for i := range 2 {
+					if n, err := number(ctx, q, inside); err != nil || n != 1 {
+						t.Errorf("read %d is in no transaction: %d, %v", i, n, err)
+					}
+					must(t, d.underLock(ctx, q, func() error { return run(ctx, q, "INSERT INTO notes VALUES ("+fmt.Sprint(i)+")") }), "a write")
+				}
+				return nil
+			})
+		}), "a lock")
+		if n, err := number(ctx, d.pool, "SELECT COUNT(*) FROM notes"); err != nil || n != 2 {
+			t.Errorf("%d rows were written, want 2: %v", n, err)
 		}
 	})
 }

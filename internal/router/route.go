@@ -169,6 +169,7 @@ func (g *shardGuard) routeUpdate(db *gorm.DB) {
 // route gives a statement the schema and the table of its shard.
 func (g *shardGuard) route(db *gorm.DB, what verb) {
 	stmt := db.Statement
+	fill.ForgetSchema(stmt)
 	found := g.locate(db)
 	if db.Error != nil || stmt.Schema == nil || stmt.SQL.Len() > 0 {
 		return
@@ -242,7 +243,7 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 	if err != nil {
 		return err
 	}
-	stmt.Schema = on.schema
+	fill.SetSchema(stmt, on.schema)
 	if err := c.relations.checkFollowed(stmt); err != nil {
 		return err
 	}
@@ -371,6 +372,7 @@ type attempt struct {
 func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 	return func(db *gorm.DB) {
 		stmt := db.Statement
+		fill.KeepSchema(stmt)
 		a := attempt{run: run, what: what, from: stmt.Clauses["FROM"], given: stmt.SQL.Len() > 0}
 		if what == reads {
 			_, a.rows = stmt.Settings.Load("rows")

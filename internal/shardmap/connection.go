@@ -2,6 +2,7 @@ package shardmap
 
 import (
 	"context"
+	"database/sql"
 
 	"gorm.io/gorm"
 
@@ -9,9 +10,18 @@ import (
 )
 
 // HasTable reports whether a table is there. GORM's own look says no if it cannot ask, and a router that took
-// that for an answer would go on with the map of its first start.
+// that for an answer would go on with the map of its first start. So it would if it asked elsewhere than the
+// rows of the table are read.
 func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
-	return dialect.Kind(db.Name()).HasTable(ctx, db.Statement.ConnPool, table)
+	return dialect.Kind(db.Name()).HasTable(ctx, source{db}, table)
+}
+
+// source sends what it is asked to where the router's own statements go. A handle's own pool need not be
+// there: dbresolver may have sources beside it.
+type source struct{ db *gorm.DB }
+
+func (s source) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return plain(ctx, s.db).Raw(query, args...).Rows()
 }
 
 // OnOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has

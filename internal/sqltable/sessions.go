@@ -50,6 +50,10 @@ var (
 
 	// ErrFull is another one.
 	ErrFull = errors.New("the disk of the database is full, or the database has its greatest size: make room")
+
+	// ErrReadOnly is one of a server. A file that is read-only stays so, and is the fault of its rights.
+	ErrReadOnly = errors.New("the database takes no writes: the connection leads to a replica, or to a " +
+		"server that is read-only, as in a failover; let it lead to the primary")
 )
 
 // Querier is a pool, a connection or a transaction.
@@ -156,6 +160,8 @@ func Translate(err error) error {
 		return fmt.Errorf("%w: %w", ErrPooler, err)
 	case dialect.Full(err):
 		return fmt.Errorf("%w: %w", ErrFull, err)
+	case dialect.ReadOnly(err) && dialect.State(err) != "SQLITE_READONLY":
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
 	return err
 }

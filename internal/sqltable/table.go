@@ -867,7 +867,7 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	switch {
 	case errors.Is(cause, t.spec.ErrDatabase):
 		return cause
-	case errors.Is(cause, ErrFull):
+	case errs.IsAny(cause, ErrFull, ErrReadOnly):
 		return t.notAnswered(cause)
 	}
 	statement := t.spec.making(t.name)

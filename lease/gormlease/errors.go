@@ -3,8 +3,8 @@ package gormlease
 import "github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 
 // None of these errors is temporary: a retry does not help until somebody has changed the program or
-// the database. A database that does not answer is [lease.ErrStore] instead, and a store that was
-// closed returns [lease.ErrClosed]. They are the errors of the same names in package sqllease.
+// the database. A database that does not answer, or takes no writes, is [lease.ErrStore] instead, and a
+// store that was closed returns [lease.ErrClosed]. They are the errors of the same names in package sqllease.
 var (
 	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
 	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the

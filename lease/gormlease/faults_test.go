@@ -88,6 +88,50 @@ func TestAConnectionThatOnlyReadsIsGivenUp(t *testing.T) {
 	}
 }
 
+// A program may start while its DSN leads to a replica: in a failover, or through a proxy that has not noticed one. No
+// statement that somebody runs there helps, and by the next try the server may take writes.
+func TestAServerThatTakesNoWritesIsNoFaultOfTheTable(t *testing.T) {
+	t.Parallel()
+	for name, target := range oneServer(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on, off := "SET default_transaction_read_only = on", "RESET default_transaction_read_only"
+			if target.Dialect == "mysql" {
+				if !target.IsMySQL(t) {
+					t.Skip("MariaDB is read-only as a whole server, which others use")
+				}
+				on, off = "READ ONLY = 1", "READ ONLY = 0"
+			}
+			for _, made := range []bool{true, false} {
+				dsn := target.DSN(t)
+				admin := target.OpenDSN(t, dsn, nil)
+				if made {
+					newStore(t, target.OpenDSN(t, dsn, nil))
+				}
+				alter := "ALTER DATABASE " + admin.Migrator().CurrentDatabase() + " "
+				thaw := func() {
+					must(t, admin.Connection(func(conn *gorm.DB) error {
+						if target.Dialect == "postgres" {
+							exec(t, conn, "SET default_transaction_read_only = off")
+						}
+						return conn.Exec(alter + off).Error
+					}))
+				}
+				exec(t, admin, alter+on)
+				t.Cleanup(thaw) // others may get the database
+				db := target.OpenDSN(t, dsn, nil)
+				_, err := gormlease.New(db)
+				complains(t, err, lease.ErrStore, "takes no writes", "replica")
+				if errors.Is(err, gormlease.ErrTable) || !snowflakeplugin.Retryable(err) || strings.Contains(err.Error(), "CREATE TABLE") {
+					t.Errorf("with a table %t: the table is blamed: %v", made, err)
+				}
+				thaw()
+				newStore(t, target.OpenDSN(t, dsn, nil))
+			}
+		})
+	}
+}
+
 func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, target := range oneServer(t) {

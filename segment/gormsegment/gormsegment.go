@@ -31,7 +31,8 @@ import (
 )
 
 // None of these errors is temporary. They are the errors of the same names in package sqlsegment. A database
-// that does not answer is [segment.ErrStore] instead, and a closed store returns [segment.ErrClosed].
+// that does not answer, or takes no writes, is [segment.ErrStore] instead, and a closed store returns
+// [segment.ErrClosed].
 var (
 	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
 	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the

@@ -3,8 +3,8 @@ package sqlsegment
 import "github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 
 // None of these errors is temporary: a retry does not help until somebody has changed the program or
-// the database. A database that does not answer is [segment.ErrStore] instead, and a store that was
-// closed returns [segment.ErrClosed].
+// the database. A database that does not answer, or takes no writes, is [segment.ErrStore] instead, and a
+// store that was closed returns [segment.ErrClosed].
 var (
 	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
 	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the

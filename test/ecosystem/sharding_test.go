@@ -258,3 +258,88 @@ func TestDBResolverTheShardMapIsReadFromTheSource(t *testing.T) {
 		}
 	})
 }
+
+// A handle's own database need not be the source. Who looked there whether there is a map would take that of the first
+// start, and make the old tables anew, in which nobody finds a row.
+func TestDBResolverTheShardMapIsThatOfASourceBesideTheHandle(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		target = target.Privileged()
+		dsn := target.DSN(t)
+		plain := target.OpenDSN(t, dsn, nil)
+		mover := cartRouter(t, plain)
+		must(t, mover.AutoMigrate(t.Context()), "AutoMigrate")
+		_, err := resharding.Split(t.Context(), mover, resharding.Class{Residue: 1, Modulus: cartShards}, 2)
+		must(t, err, "Split")
+		must(t, resharding.Clean(t.Context(), mover), "Clean")
+
+		db := target.Open(t, nil)
+		resolver := dbresolver.Register(dbresolver.Config{Sources: []gorm.Dialector{target.Dialector(dsn)}})
+		must(t, db.Use(resolver), "Use of dbresolver")
+		t.Cleanup(func() {
+			must(t, resolver.Call(func(pool gorm.ConnPool) error { return pool.(io.Closer).Close() }), "close the source")
+		})
+		router := cartRouter(t, db)
+		must(t, router.AutoMigrate(t.Context()), "AutoMigrate")
+		for _, row := range (shardedCluster{router: mover}).carts(t, 8) {
+			handle, err := router.DB(t.Context(), &cart{}, row.ID)
+			must(t, err, "DB")
+			changed := handle.Where("id = ?", row.ID).Update("name", "changed")
+			if changed.Error != nil || changed.RowsAffected != 1 {
+				t.Errorf("an update of %d has changed %d rows: %v", row.ID, changed.RowsAffected, changed.Error)
+			}
+		}
+		if plain.Migrator().HasTable("carts_01") {
+			t.Error("AutoMigrate has made a table of the old map")
+		}
+	})
+}
+
+// If it has replicas for some tables, dbresolver parses the model of every statement anew, which gives it the schema of no
+// shard. The keys of its rows would be those of any shard.
+func TestDBResolverForSomeTablesLeavesStatementsOnTheirShard(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		for name, first := range map[string]bool{"before the router": true, "after it": false} {
+			t.Run(name, func(t *testing.T) {
+				dsn := target.Privileged().DSN(t)
+				db := target.OpenDSN(t, dsn, nil)
+				resolver := dbresolver.Register(dbresolver.Config{}, "others")
+				if first {
+					must(t, db.Use(resolver), "Use of dbresolver")
+				}
+				router := cartRouter(t, db)
+				if !first {
+					must(t, db.Use(resolver), "Use of dbresolver")
+				}
+				must(t, router.AutoMigrate(t.Context()), "AutoMigrate")
+				made := (shardedCluster{router: router}).carts(t, 2*cartShards)
+				var handles []*gorm.DB
+				for i, row := range made {
+					handle, err := router.DB(t.Context(), &cart{}, row.ID)
+					must(t, err, "DB")
+					handles = append(handles, handle)
+					one := cart{Name: "one", Lines: []cartLine{{Amount: 3}}}
+					must(t, handle.Create(&one).Error, "Create by a handle")
+					if one.ID.Int64()%cartShards != row.ID.Int64()%cartShards {
+						t.Errorf("%d was made for the shard of %d", one.ID, row.ID)
+					}
+					other := made[(i+1)%len(made)].ID
+					if err := handle.Create(&cart{ID: other}).Error; other.Int64()%cartShards != row.ID.Int64()%cartShards &&
+						!errors.Is(err, snowflakeplugin.ErrCrossShard) {
+						t.Errorf("a row of another shard: %v, want ErrCrossShard", err)
+					}
+				}
+				mover := cartRouter(t, target.OpenDSN(t, dsn, nil))
+				_, err := resharding.Split(t.Context(), mover, resharding.Class{Residue: 1, Modulus: cartShards}, 2)
+				must(t, err, "Split")
+				for i, row := range made { // A handle from before follows.
+					changed := handles[i].Where("id = ?", row.ID).Update("name", "changed")
+					if changed.Error != nil || changed.RowsAffected != 1 {
+						t.Errorf("an update of %d has changed %d rows: %v", row.ID, changed.RowsAffected, changed.Error)
+					}
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package fill
+
+import (
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+)
+
+// resolver is the name of the plugin dbresolver. If it has sources or replicas for certain tables, it looks
+// for those of a statement by parsing its model, which gives the statement the schema that knows no shard.
+// That is after a router has routed the statement, if it was registered before the router.
+const resolver = "gorm:db_resolver"
+
+const keptSetting = PluginName + ":schema"
+
+// keptSchema is the schema that a router has given to a statement.
+type keptSchema struct {
+	stmt   *gorm.Statement // others may have a copy of its settings
+	schema *schema.Schema
+}
+
+// SetSchema gives a statement a schema that [KeepSchema] gives back to it.
+func SetSchema(stmt *gorm.Statement, s *schema.Schema) {
+	stmt.Schema = s
+	if stmt.Plugins[resolver] != nil {
+		stmt.Settings.Store(keptSetting, keptSchema{stmt, s})
+	}
+}
+
+// KeepSchema gives a statement the schema of SetSchema back.
+func KeepSchema(stmt *gorm.Statement) {
+	kept, _ := stmt.Settings.Load(keptSetting)
+	if k, ok := kept.(keptSchema); ok && k.stmt == stmt && stmt.Schema != nil &&
+		stmt.Schema.ModelType == k.schema.ModelType {
+		stmt.Schema = k.schema
+	}
+}
+
+// ForgetSchema ends that.
+func ForgetSchema(stmt *gorm.Statement) { stmt.Settings.Delete(keptSetting) }
