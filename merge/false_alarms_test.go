@@ -145,37 +145,6 @@ func TestARowOfAServerThatLacksTheTableIsFound(t *testing.T) {
 	})
 }
 
-func TestATargetOfAnOlderVersionIsVerified(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, target dbtest.Target) {
-		rows := func(s int) []string {
-			return []string{"INSERT INTO roles VALUES (" + id(s, 1) + ", 'Owl')", fmt.Sprintf("INSERT INTO settings VALUES ('rate', %d)", s)}
-		}
-		_, into, plan := small(t, target, []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(16) NOT NULL UNIQUE)",
-			"CREATE TABLE settings (name VARCHAR(9) NOT NULL PRIMARY KEY, n INTEGER)"}, map[string]*merge.TablePlan{
-			"roles":    {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}},
-			"settings": {Policy: merge.KeepFirst, Key: []string{"name"}}}, rows(1), rows(2))
-		m := open(t, plan)
-		run(t, m)
-		into.exec(t, "ALTER TABLE merge_renames DROP COLUMN new_key", "ALTER TABLE merge_drops DROP COLUMN differs")
-		verified(t, m)
-		into.exec(t, "DROP TABLE merge_catalog")
-		report, err := m.Verify(t.Context())
-		if err != nil || !report.OK || !slices.ContainsFunc(report.Checks, func(c merge.Comparison) bool {
-			return c.What == "catalog" && strings.Contains(c.Detail, "not compared")
-		}) {
-			t.Errorf("%+v, %v", report, err)
-		}
-		if failed := failures(t, open(t, plan)); len(failed) > 0 { // which looks at the tables anew
-			t.Errorf("another program finds %v", failed)
-		}
-		into.exec(t, "UPDATE roles SET name = 'Kite' WHERE name = 'Owl.s2'")
-		if failed := failures(t, m); !slices.Contains(failed, "checksum") {
-			t.Errorf("of a wrong name verify finds %v", failed)
-		}
-	})
-}
-
 // TestTwoFunctionsMayHaveLongListsOfArguments that begin alike for hundreds of characters.
 func TestTwoFunctionsMayHaveLongListsOfArguments(t *testing.T) {
 	t.Parallel()

@@ -377,15 +377,14 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 }
 
 // isOurs reports whether a table is one that a merge has made. The table of a game may have the same name,
-// but not the same columns. Those that other versions made differ in some.
+// but not the same columns. The journal of 0.9.0 has a position.
 func isOurs(t *sqldb.Table) bool {
-	lasting := func(names []string) []string {
-		return slices.DeleteFunc(names, func(name string) bool {
-			return name == "new_key" || name == "differs" || name == "position"
-		})
+	if ownTables()[t.Name] == "" {
+		return false
 	}
-	return ownTables()[t.Name] != "" &&
-		sameNames(lasting(sqldb.ColumnNames(ownColumns(t.Name))), lasting(sqldb.ColumnNames(t.Columns)))
+	names := sqldb.ColumnNames(ownColumns(t.Name))
+	return sameNames(names, sqldb.ColumnNames(t.Columns)) ||
+		t.Name == tableJournal && sameNames(append(names, "position"), sqldb.ColumnNames(t.Columns))
 }
 
 // follow finds for every table what has to follow. A column may follow over several tables: the key of a

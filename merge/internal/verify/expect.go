@@ -127,7 +127,7 @@ func (e *expecter) row(values []any) (bool, error) {
 	for pos, value := range e.changes {
 		values[pos] = value
 	}
-	if e.listed != nil && (e.v.keyless || e.listed.key == e.newKey(values)) {
+	if e.listed != nil && e.listed.key == e.newKey(values) {
 		e.met++
 	}
 	return true, nil

@@ -536,11 +536,7 @@ type joinLists struct {
 
 // read reads what became of the rows of a table in which equal rows became one.
 func (l *joinLists) read(ctx context.Context) error {
-	differs := columnDiffers
-	if l.v.undiffered {
-		differs = "''"
-	}
-	err := l.v.list(ctx, listOfDrops, "server, row_key, keeper_server, keeper_key, "+differs, l.name,
+	err := l.v.list(ctx, listOfDrops, "server, row_key, keeper_server, keeper_key, differs", l.name,
 		func(row []string) error {
 			l.dropped++
 			return l.drops.set(rowAt(l.v.position(row[0]), row[1]),
@@ -563,8 +559,7 @@ func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) error {
 		return err
 	}
 	stays, differed, _ := strings.Cut(text, " ")
-	same := map[string]bool{"0": !differs, "1": differs, "": true}[differed]
-	if ok && same && (keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))) {
+	if ok && (differed == "1") == differs && (keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))) {
 		l.rightDrops++
 	} else if l.example == "" {
 		l.example = fmt.Sprintf("%s: row %s", l.v.plan.Servers[row.server].Name, row.key)

@@ -140,9 +140,6 @@ const (
 	listOfServers = "merge_servers"
 	listOfOffsets = "merge_offsets"
 	listOfCopies  = "merge_journal"
-	// columnDiffers is the column of merge_drops that says whether a row had other values than the one that
-	// stayed.
-	columnDiffers = "differs"
 )
 
 // Finding is one comparison.

@@ -87,11 +87,8 @@ func readNames(ctx context.Context, j *job) error {
 
 // eachRename calls fn for entries of the list of renames for one table.
 func eachRename(ctx context.Context, j *job, rest string, args []any, fn func(renamed) error) error {
-	t, newKey := j.v.target, "new_key"
-	if j.v.keyless {
-		newKey = "''"
-	}
-	text := "SELECT server, row_key, old_name, new_name, " + newKey + " FROM " + t.kind.quote(listOfRenames) +
+	t := j.v.target
+	text := "SELECT server, row_key, old_name, new_name, new_key FROM " + t.kind.quote(listOfRenames) +
 		" WHERE tbl = " + t.kind.placeholder(1) + rest
 	return t.each(ctx, text, append([]any{j.name}, args...), func(values []any) error {
 		row := textsOf(values)
@@ -187,7 +184,7 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 	l := lookup{d: t}
 	for i, n := range batch {
 		// The key of the row itself, and what it has in the column by which one is preferred.
-		key := ownKey(j, n)
+		key := keyValue(n.newKey)
 		l.add(i, list(own), j.name, []string{l.equal("k."+quoted, primary, key)})
 		for _, unique := range nameKeys(j) {
 			var on []string
@@ -241,17 +238,6 @@ func nameKeys(j *job) (keys []uniqueKey) {
 		keys = []uniqueKey{{columns: []string{j.plan.Rename.Column}}}
 	}
 	return keys
-}
-
-// ownKey returns the key that a renamed row has in the target.
-func ownKey(j *job, n renamed) any {
-	switch {
-	case !j.v.keyless:
-		return keyValue(n.newKey)
-	case j.moves:
-		return j.on(n.server).shifted(n.key)
-	}
-	return keyValue(n.key)
 }
 
 // keeps reports whether a row keeps its name rather than another one of a server.

@@ -24,9 +24,6 @@ type verifier struct {
 	target   *database
 	jobs     map[string]*job
 	findings []Finding
-	// What an older version did not store: the new keys of renamed rows; whether rows that became one with
-	// others differed from these; what the target had besides rows, together with what the plan gives up.
-	keyless, undiffered, older bool
 	// Rows of the target that were read beside the sources, and of which nobody was told.
 	ahead atomic.Int64
 }

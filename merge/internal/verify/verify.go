@@ -199,9 +199,6 @@ func ratText(n *big.Rat) string {
 
 // balanced checks that the target lacks those rows of a table which the plan gives up, and no other row.
 func (v *verifier) balanced(ctx context.Context, name string) error {
-	if v.older {
-		return nil
-	}
 	p, j := v.plan.Tables[name], v.jobs[name]
 	var missing GivenUp
 	for i, d := range v.sources {
@@ -235,10 +232,7 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 	if j != nil {
 		missing.Quarantined = int64(j.refused.len())
 		missing.Filtered += j.left - missing.Quarantined
-		if missing.Differing = j.differing; v.undiffered {
-			missing.Differing = p.GivesUp.Differing
-		}
-		missing.Collapsed = j.taken() - j.left - j.present
+		missing.Differing, missing.Collapsed = j.differing, j.taken()-j.left-j.present
 	}
 	v.compare("balance", name, "", "rows that are given up", p.GivesUp.String(), missing.String())
 	return nil
@@ -247,17 +241,6 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 // unchanged compares what the target has besides rows with what it had before the merge. Only counters may
 // have moved, and only forward.
 func (v *verifier) unchanged(ctx context.Context) error {
-	if r := v.target.tables[listOfRenames]; r != nil {
-		v.keyless = r.column("new_key") == nil
-	}
-	if r := v.target.tables[listOfDrops]; r != nil {
-		v.undiffered = r.column(columnDiffers) == nil
-	}
-	if v.older = v.target.tables[tableOfCatalog] == nil && v.keyless; v.older {
-		v.compare("catalog", "", "", "what the target has besides rows is not compared, because the version "+
-			"that merged it did not store what it had before", "", "")
-		return nil
-	}
 	if v.target.tables[tableOfCatalog] == nil {
 		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
 		return nil
