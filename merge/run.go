@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/verify"
 )
 
 // runner is a run under way.
@@ -140,10 +141,6 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 // the decisions and the sources must not change.
 func (r *runner) decide(ctx context.Context, check *CheckReport,
 	fingerprints map[tableServer]string) error {
-	things, err := r.things(ctx)
-	if err != nil {
-		return err
-	}
 	for table := range sorted(ownTables()) {
 		if err := r.ws.target.Exec(ctx, ddl(r.ws.target.Kind, table, false)); err != nil {
 			return err
@@ -166,59 +163,36 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 			return err
 		}
 		for table, rows := range sorted(map[string][][]any{
-			tableOffsets: r.ws.offsets.rows(), tableCatalog: rowsOf("", things), tableJournal: steps,
+			tableOffsets: r.ws.offsets.rows(), tableJournal: steps,
 			tableServers: servers, tableRun: {{int64(1), r.ws.given.Hash(), stateDecided}},
 		}) {
 			if err := keepRows(ctx, r.ws.target, table, rows...); err != nil {
 				return err
 			}
 		}
-		return nil
+		return r.keepThings(ctx, false)
 	})
 }
 
-// things lists what the target has besides rows, without the tables of the merge.
-func (r *runner) things(ctx context.Context) ([]sqldb.Thing, error) {
-	things, err := sqldb.Things(ctx, r.ws.target, func(table string) bool {
-		return r.ws.target.Tables[table] == nil && needed(r.ws.target.Kind, table)
-	})
+// keepThings stores what the target has besides rows, without the tables of the merge: before the first row
+// all of it, and when all rows are copied where the counters are. The caller has begun a transaction.
+func (r *runner) keepThings(ctx context.Context, copied bool) error {
+	t := r.ws.target
+	things, err := verify.Things(ctx, t.Conn(), string(t.Kind))
 	if err != nil {
-		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
+		return fmt.Errorf("%w: %s: the catalog cannot be read: %w", ErrDatabase, t.Name, err)
 	}
-	return things, nil
-}
-
-// rowsOf returns things as merge_catalog has them. Before stands before their kinds.
-func rowsOf(before string, things []sqldb.Thing) (rows [][]any) {
-	for _, t := range things {
-		rows = append(rows, []any{before + t.Kind, t.Table, t.Name, t.Text})
-	}
-	return rows
-}
-
-// afterCopying stands in merge_catalog before the kind of what shows a counter when all rows are copied. A
-// counter that somebody sets back later may still be ahead of where it was at first.
-const afterCopying = "copied "
-
-// keepCounters stores where the counters of the target are now. A run that goes on here does it once more.
-func (r *runner) keepCounters(ctx context.Context) error {
-	all, err := r.things(ctx)
-	if err != nil {
-		return err
-	}
-	things := slices.DeleteFunc(all, func(t sqldb.Thing) bool {
-		shown := t.Kind == "table" && r.ws.target.Kind == sqldb.MySQL &&
-			strings.Contains(t.Text, " AUTO_INCREMENT=")
-		return t.Kind != sqldb.KindCounter && !shown
-	})
-	k := r.ws.target.Kind
-	return r.ws.target.Transaction(ctx, func() error {
-		q := r.ws.target.SQL("DELETE FROM ", k.Quote(tableCatalog), " WHERE kind LIKE ").Bind(afterCopying + "%")
-		if _, err := r.ws.target.Run(ctx, q); err != nil {
-			return err
+	var rows [][]any
+	for thing, text := range things {
+		switch own := t.Tables[thing.Table] == nil && needed(t.Kind, thing.Table); {
+		case !own && !copied:
+			rows = append(rows, []any{thing.Kind, thing.Table, thing.Name, text})
+		case !own && thing.Kind == verify.KindCounter:
+			rows = append(rows, []any{verify.AfterCopying + thing.Kind, thing.Table, thing.Name, text})
 		}
-		return keepRows(ctx, r.ws.target, tableCatalog, rowsOf(afterCopying, things)...)
-	})
+	}
+	slices.SortFunc(rows, func(a, b []any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return keepRows(ctx, t, tableCatalog, rows...)
 }
 
 // unchanged checks that the sources are as they were when the decisions were taken.
@@ -280,10 +254,12 @@ func (r *runner) copy(ctx context.Context) error {
 	if err := r.setCounters(ctx); err != nil {
 		return err
 	}
-	if err := r.keepCounters(ctx); err != nil {
-		return err
-	}
-	return r.ws.journal.setState(ctx, stateCopied)
+	return r.ws.target.Transaction(ctx, func() error {
+		if err := r.keepThings(ctx, true); err != nil {
+			return err
+		}
+		return r.ws.journal.setState(ctx, stateCopied)
+	})
 }
 
 // setCounters has the target count on behind every key that a server has given out. A row that was deleted

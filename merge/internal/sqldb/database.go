@@ -48,6 +48,9 @@ func (d *DB) Close() error {
 // Uses reports whether a pool is that of the database: an opener may return the same one twice.
 func (d *DB) Uses(pool *sql.DB) bool { return d.pool == pool }
 
+// Conn returns the connection.
+func (d *DB) Conn() *sql.Conn { return d.conn }
+
 // failed adds the name of the database to the error of a statement.
 func (d *DB) failed(err error) error {
 	if err == nil {

@@ -137,23 +137,3 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 	}
 	return err
 }
-
-func mysqlThings() []string {
-	return []string{
-		`SELECT 'database', '', '', CONCAT_WS(' ', default_character_set_name, default_collation_name)
-			FROM information_schema.schemata WHERE schema_name = DATABASE()`,
-		`SELECT CASE WHEN table_type = 'SEQUENCE' THEN 'sequence' ELSE 'table' END, table_name, '', ''
-			FROM information_schema.tables WHERE table_schema = DATABASE()
-			AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')`,
-		`SELECT 'view', table_name, '', CONCAT_WS(' ', definer, security_type, check_option, view_definition)
-			FROM information_schema.views WHERE table_schema = DATABASE()`,
-		`SELECT 'trigger', event_object_table, trigger_name, CONCAT_WS(' ', definer, action_timing,
-			event_manipulation, action_statement)
-			FROM information_schema.triggers WHERE trigger_schema = DATABASE()`,
-		`SELECT routine_type, '', routine_name, CONCAT_WS(' ', definer, security_type, is_deterministic,
-			dtd_identifier, routine_definition) FROM information_schema.routines WHERE routine_schema = DATABASE()`,
-		`SELECT 'event', '', event_name, CONCAT_WS(' ', definer, status, execute_at, interval_value,
-			interval_field, starts, ends, on_completion, event_definition)
-			FROM information_schema.events WHERE event_schema = DATABASE()`,
-	}
-}

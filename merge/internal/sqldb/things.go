@@ -10,50 +10,6 @@ import (
 	"strings"
 )
 
-// Thing is something that a database has besides rows: a table, an index, a trigger, where a counter stands.
-// Text is what the database itself says of it, so that nothing of it is forgotten.
-type Thing struct{ Kind, Table, Name, Text string }
-
-// KindCounter is the kind of a thing that says where a counter stands. MySQL says it of a table.
-const KindCounter = "counter"
-
-// Things lists what a database has besides rows, but for what belongs to the tables that the caller leaves
-// out.
-func Things(ctx context.Context, d *DB, leaveOut func(table string) bool) (all []Thing, err error) {
-	queries := map[Kind][]string{MySQL: mysqlThings(), PostgreSQL: postgresThings()}[d.Kind]
-	if d.Kind == SQLite {
-		queries = []string{"SELECT type, tbl_name, name, sql FROM sqlite_master WHERE sql IS NOT NULL " +
-			"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"}
-		counts, err := d.HasTable(ctx, "sqlite_sequence")
-		if err != nil {
-			return nil, err
-		}
-		if counts {
-			queries = append(queries, "SELECT 'counter', name, '', seq FROM main.sqlite_sequence")
-		}
-	}
-	for _, q := range queries {
-		rows, err := d.Strings(ctx, d.SQL(here(q)))
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			thing := Thing{Kind: strings.ToLower(row[0]), Table: row[1], Name: row[2], Text: row[3]}
-			if leaveOut(thing.Table) {
-				continue
-			}
-			// MySQL can only be asked for one statement at a time.
-			if d.Kind == MySQL && thing.Text == "" && (thing.Kind == "table" || thing.Kind == "sequence") {
-				if thing.Text, err = d.showCreate(ctx, thing.Kind, thing.Table); err != nil {
-					return nil, err
-				}
-			}
-			all = append(all, thing)
-		}
-	}
-	return all, nil
-}
-
 // showCreate returns the statement that makes a table or a sequence of MySQL.
 func (d *DB) showCreate(ctx context.Context, kind, name string) (text string, err error) {
 	err = d.Row(ctx, d.SQL("SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)), &name, &text)

@@ -721,8 +721,16 @@ func (d *database) sequence(ctx context.Context, table, column string) (string, 
 	return name, err
 }
 
-// things reads what the database has besides rows, in its own words.
-func (d *database) things(ctx context.Context) (map[thing]string, error) {
+// Things reads what a database of a kind, sqlite, mysql or postgres, has besides rows, in its own words. The
+// run has it stored before the first row and, for the counters, behind the last one, because only what was
+// read in the same way can be compared. How rows are copied has no part in it.
+func Things(ctx context.Context, conn *sql.Conn, name string) (map[Thing]string, error) {
+	d := &database{conn: conn, kind: map[string]kind{"mysql": mysql, "postgres": postgres}[name]}
+	return d.things(ctx)
+}
+
+// things is [Things].
+func (d *database) things(ctx context.Context) (map[Thing]string, error) {
 	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings()}[d.kind]
 	if d.kind == sqlite {
 		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
@@ -733,15 +741,15 @@ func (d *database) things(ctx context.Context) (map[thing]string, error) {
 			queries += "; SELECT 'counter', name, '', seq FROM main.sqlite_sequence"
 		}
 	}
-	all := map[thing]string{}
+	all := map[Thing]string{}
 	for q := range strings.SplitSeq(queries, ";") {
 		rows, err := d.texts(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
 		}
 		for _, row := range rows {
-			t := thing{strings.ToLower(row[0]), row[1], row[2]}
-			if made := "SHOW CREATE " + t.kind + " " + d.kind.quote(t.table); row[3] == madeBy {
+			t := Thing{strings.ToLower(row[0]), row[1], row[2]}
+			if made := "SHOW CREATE " + t.Kind + " " + d.kind.quote(t.Table); row[3] == madeBy {
 				shown, err := d.texts(ctx, made)
 				if err != nil {
 					return nil, err
@@ -751,5 +759,6 @@ func (d *database) things(ctx context.Context) (map[thing]string, error) {
 			all[t] = row[3]
 		}
 	}
+	takeCounters(all)
 	return all, nil
 }

@@ -11,21 +11,23 @@ import (
 // tableOfCatalog is where the merge has stored what its target had besides rows before the first one came.
 const tableOfCatalog = "merge_catalog"
 
-// thing is something that a database has besides rows: a table, an index, a trigger, where a counter stands.
-type thing struct{ kind, table, name string }
+// Thing is something that a database has besides rows: a table, an index, a trigger, where a counter stands.
+type Thing struct{ Kind, Table, Name string }
 
-func (t thing) String() string { return strings.TrimSpace(t.kind + " " + t.name) }
+func (t Thing) String() string { return strings.TrimSpace(t.Kind + " " + t.Name) }
 
-const kindCounter = "counter"
+// KindCounter is the kind of a thing that says where a counter stands.
+const KindCounter = "counter"
 
-// afterCopying stands before the kind of what shows a counter as it was when all rows were copied.
-const afterCopying = "copied "
+// AfterCopying stands in merge_catalog before the kind of a counter as it was when all rows were copied. One
+// that somebody sets back later may still be ahead of where it was at first.
+const AfterCopying = "copied "
 
 // sorted returns the things of two lists, each once.
-func sorted(before, now map[thing]string) []thing {
+func sorted(before, now map[Thing]string) []Thing {
 	list := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(now))
-	slices.SortFunc(list, func(a, b thing) int {
-		return strings.Compare(a.table+"\x00"+a.kind+"\x00"+a.name, b.table+"\x00"+b.kind+"\x00"+b.name)
+	slices.SortFunc(list, func(a, b Thing) int {
+		return strings.Compare(a.Table+"\x00"+a.Kind+"\x00"+a.Name, b.Table+"\x00"+b.Kind+"\x00"+b.Name)
 	})
 	return slices.Compact(list)
 }
@@ -84,10 +86,10 @@ func parts(statement string) (all []string) {
 }
 
 // takeCounters takes the counters out of the statements in which MySQL shows them.
-func takeCounters(all map[thing]string) {
+func takeCounters(all map[Thing]string) {
 	shown := regexp.MustCompile(` AUTO_INCREMENT=([0-9]+)`)
 	for t, text := range all {
-		if t.kind != "table" {
+		if t.Kind != "table" {
 			continue
 		}
 		// It stands behind the list of the columns.
@@ -97,7 +99,7 @@ func takeCounters(all map[thing]string) {
 		}
 		if found := shown.FindStringSubmatch(tail); found != nil {
 			all[t] = head + strings.Replace(tail, found[0], "", 1)
-			all[thing{kindCounter, t.table, ""}] = found[1]
+			all[Thing{KindCounter, t.Table, ""}] = found[1]
 		}
 	}
 }

@@ -245,46 +245,35 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
 		return nil
 	}
-	before, after := map[thing]string{}, map[thing]string{}
+	before, after := map[Thing]string{}, map[Thing]string{}
 	stored, err := v.target.texts(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog)
 	if err != nil {
 		return err
 	}
 	for _, row := range stored {
-		if kind, copied := strings.CutPrefix(row[0], afterCopying); copied {
-			after[thing{kind, row[1], row[2]}] = row[3]
+		if kind, copied := strings.CutPrefix(row[0], AfterCopying); copied {
+			after[Thing{kind, row[1], row[2]}] = row[3]
 		} else {
-			before[thing{kind, row[1], row[2]}] = row[3]
+			before[Thing{kind, row[1], row[2]}] = row[3]
 		}
 	}
+	maps.Copy(before, after) // a counter that the merge has moved must not go back behind its new place
 	now, err := v.target.things(ctx)
 	if err != nil {
 		return err
 	}
-	for t := range now {
-		if slices.Contains(v.plan.Own, t.table) {
-			delete(now, t)
-		}
-	}
-	for _, all := range []map[thing]string{before, after, now} {
-		takeCounters(all)
-	}
-	for t, text := range after { // a counter that the merge has moved must not go back behind its new place
-		if t.kind == kindCounter {
-			before[t] = text
-		}
-	}
+	maps.DeleteFunc(now, func(t Thing, _ string) bool { return slices.Contains(v.plan.Own, t.Table) })
 	found := len(v.findings)
 	for _, t := range sorted(before, now) {
 		was, had := before[t]
 		is, has := now[t]
 		switch {
 		case was == is && had == has:
-		case t.kind == kindCounter && reached(was, is):
+		case t.Kind == KindCounter && reached(was, is):
 		case !had:
-			v.compare("catalog", t.table, "", t.String(), "none", "added: "+is)
+			v.compare("catalog", t.Table, "", t.String(), "none", "added: "+is)
 		case !has:
-			v.compare("catalog", t.table, "", t.String(), was, "lost")
+			v.compare("catalog", t.Table, "", t.String(), was, "lost")
 		default:
 			v.differ(t, was, is)
 		}
@@ -297,14 +286,14 @@ func (v *verifier) unchanged(ctx context.Context) error {
 }
 
 // differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
-func (v *verifier) differ(t thing, was, is string) {
+func (v *verifier) differ(t Thing, was, is string) {
 	if !strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") {
-		v.compare("catalog", t.table, "", t.String(), was, is)
+		v.compare("catalog", t.Table, "", t.String(), was, is)
 		return
 	}
 	lost, added := parts(was), parts(is)
 	if slices.Equal(lost, added) { // but for blanks
-		v.compare("catalog", t.table, "", t.String(), was, is)
+		v.compare("catalog", t.Table, "", t.String(), was, is)
 	}
 	for _, part := range parts(was) {
 		if pos := slices.Index(added, part); pos >= 0 {
@@ -316,13 +305,13 @@ func (v *verifier) differ(t thing, was, is string) {
 	for _, part := range lost {
 		pos := slices.IndexFunc(added, func(other string) bool { return subject(other) == subject(part) })
 		if pos < 0 {
-			v.compare("catalog", t.table, "", subject(part), part, "lost")
+			v.compare("catalog", t.Table, "", subject(part), part, "lost")
 			continue
 		}
-		v.compare("catalog", t.table, "", subject(part), part, added[pos])
+		v.compare("catalog", t.Table, "", subject(part), part, added[pos])
 		added = slices.Delete(added, pos, pos+1)
 	}
 	for _, part := range added {
-		v.compare("catalog", t.table, "", subject(part), "none", "added: "+part)
+		v.compare("catalog", t.Table, "", subject(part), "none", "added: "+part)
 	}
 }
