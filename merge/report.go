@@ -158,7 +158,7 @@ type CheckReport struct {
 	Problems []Problem     `json:"problems,omitempty"`
 	Warnings []Problem     `json:"warnings,omitempty"`
 	Tables   []TableReport `json:"tables"` // in the order in which they are copied
-	// Conflicts lists up to WithMaxConflicts of each table.
+	// Conflicts lists up to 10,000 of each table. The reports of tables count them all.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// GivesUp is what the plan has to have under gives_up. It is there if there is no other problem.
 	GivesUp map[string]GivenUp `json:"gives_up,omitempty"`

@@ -46,10 +46,14 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 	}, nil
 }
 
+// mostConflicts is how many conflicts of each table a report lists. All are counted, and all renames are in the
+// table merge_renames.
+const mostConflicts = 10_000
+
 // note adds a conflict to the report.
 func (r *resolver) note(key sqldb.UniqueKey, keeper, other stagedRow, resolution, name string) {
 	r.table.Conflicts++
-	if len(r.noted) >= r.ws.maxConflicts {
+	if len(r.noted) >= mostConflicts {
 		return
 	}
 	r.noted[r.ref(other)] = len(r.report.Conflicts)
@@ -424,7 +428,7 @@ func (r *renamer) rounds(ctx context.Context, keys []sqldb.UniqueKey) error {
 
 // renameFound gives new names to the rows that were found, and returns how many got one.
 func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed int64, err error) {
-	keepers, err := r.stage.keepers(ctx, r.ws.maxConflicts-len(r.noted))
+	keepers, err := r.stage.keepers(ctx, mostConflicts-len(r.noted))
 	if err != nil {
 		return 0, err
 	}

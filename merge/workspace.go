@@ -24,15 +24,14 @@ import (
 type Opener func(ctx context.Context, dsn string) (*sql.DB, error)
 
 type options struct {
-	open         Opener
-	log          *slog.Logger
-	onProgress   func(Progress)
-	hooks        Hooks
-	chunkRows    int
-	maxConflicts int // how many conflicts a report lists for each table
-	portable     bool
-	lock         *Lock              // what was found before; nil if nothing is known
-	failpoint    func(point string) // where tests interrupt a run or end the process
+	open       Opener
+	log        *slog.Logger
+	onProgress func(Progress)
+	hooks      Hooks
+	chunkRows  int
+	portable   bool
+	lock       *Lock              // what was found before; nil if nothing is known
+	failpoint  func(point string) // where tests interrupt a run or end the process
 	// distort is set by tests only: it changes rows on their way to the target.
 	distort func(table string, columns []string, rows [][]any) [][]any
 }
@@ -69,10 +68,6 @@ func WithChunk(rows int) Option {
 // that are new, or of which the data says something else now. Check looks at all of them again, and Run only
 // into tables in which rows have come or gone. Without a lock both look at everything, unless no key changes.
 func WithLock(l *Lock) Option { return func(o *options) { o.lock = l } }
-
-// WithMaxConflicts sets how many conflicts of each table a report lists, 10,000 by default. All conflicts are
-// counted, and all renames are in the table merge_renames.
-func WithMaxConflicts(n int) Option { return func(o *options) { o.maxConflicts = n } }
 
 // WithPortableCopy makes all rows go through this program, even between databases of one kind. It is for
 // tests, and for servers on which the faster ways do not work.

@@ -85,7 +85,6 @@ type mergeOptions struct {
 	servers            texts
 	target, base       string
 	renames, serverMap string
-	conflicts          int
 	all, quiet         bool
 }
 

@@ -33,7 +33,7 @@ func TestWordsAreCompleted(t *testing.T) {
 		"merge run ":                "", // a file
 		"nosuch ":                   "",
 		"help inspect ":             "",
-		"merge check plan.yaml --c": "--conflicts",
+		"merge check plan.yaml --a": "--all",
 	} {
 		var got []string
 		for _, c := range candidates(strings.Split(typed, " ")) {

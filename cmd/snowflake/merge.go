@@ -75,14 +75,9 @@ func withMerge(
 	if m.lock, err = merge.LoadLock(lockPath(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	opts := []merge.Option{
-		merge.WithLock(m.lock), merge.WithOpener(openDatabase), merge.WithProgress(m.meter.show),
-		merge.WithLogger(m.logger(o)),
-	}
-	if o.merge.conflicts > 0 {
-		opts = append(opts, merge.WithMaxConflicts(o.merge.conflicts))
-	}
-	if m.Merge, err = merge.Open(ctx, plan, opts...); err != nil {
+	m.Merge, err = merge.Open(ctx, plan, merge.WithLock(m.lock), merge.WithOpener(openDatabase),
+		merge.WithProgress(m.meter.show), merge.WithLogger(m.logger(o)))
+	if err != nil {
 		return m.explain(ctx, name, err)
 	}
 	defer func() {
@@ -399,24 +394,16 @@ runs is reported as "not_quiet".
   snowflake merge check plan.yaml --json --quiet > check.json`,
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
-			set.BoolVar(&o.merge.all, "all", false, "print every problem and conflict, not 20 lines of each kind")
-			set.IntVar(&o.merge.conflicts, "conflicts", mostConflicts, "list at most `N` conflicts of each table, "+
-				"in JSON or with --all; any other N than that prints as many without --all")
+			set.BoolVar(&o.merge.all, "all", false, "print every problem, and 10,000 conflicts of each table, not 20 "+
+				"lines of each kind")
 		},
 		run: runMergeCheck,
 	}
 }
 
-// mostConflicts is how many conflicts of each table a report lists, unless --conflicts says how many.
-const mostConflicts = 10_000
-
 func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error {
-	const name = "merge check"
-	if o.merge.conflicts < 1 {
-		return usagef("%s: --conflicts must be greater than 0", name)
-	}
 	verdict := merge.Clean
-	err := withMerge(ctx, e, o, name, args, func(m *merging) error {
+	err := withMerge(ctx, e, o, "merge check", args, func(m *merging) error {
 		report, err := m.Check(ctx)
 		if err != nil {
 			return err
@@ -427,12 +414,9 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 		if o.json {
 			return printJSON(e.out, report)
 		}
-		most := printing{problems: mostLines, conflicts: mostLines}
-		if o.merge.conflicts != mostConflicts {
-			most.conflicts = 0 // the report has no more than that
-		}
+		most := mostLines
 		if o.merge.all {
-			most = printing{}
+			most = 0
 		}
 		printCheck(e.out, m.plan, report, most)
 		return nil
@@ -449,28 +433,25 @@ func runMergeCheck(ctx context.Context, e *env, o *options, args []string) error
 	return nil
 }
 
-// printing is how many lines of each kind of problem and of the conflicts in each key are printed; 0 is
-// without a limit.
-type printing struct{ problems, conflicts int }
-
-// printCheck prints the most important part last, where the reader of a terminal sees it.
-func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most printing) {
+// printCheck prints the most important part last, where the reader of a terminal sees it. Of each kind of
+// problem and of the conflicts in each key, it prints at most so many lines; 0 is without a limit.
+func printCheck(w io.Writer, plan *merge.Plan, r *merge.CheckReport, most int) {
 	say(w, "%s into %s\n", serverNames(plan), targetName(plan))
 	if r.Verdict == merge.Undecided && r.Rows == 0 && len(r.Conflicts) == 0 {
 		say(w, "\nRows were not looked at: what has to be decided comes before them.\n")
 	} else {
 		say(w, "\n")
 		printCheckTables(w, plan, r)
-		printConflicts(w, r, most.conflicts)
+		printConflicts(w, r, most)
 		printGaps(w, r.Gaps)
 	}
 	if len(r.Warnings) > 0 {
 		say(w, "\nWorth knowing:\n")
-		printProblems(w, r.Warnings, most.problems)
+		printProblems(w, r.Warnings, most)
 	}
 	if len(r.Problems) > 0 {
 		say(w, "\nTo be decided:\n")
-		printProblems(w, r.Problems, most.problems)
+		printProblems(w, r.Problems, most)
 		if len(r.GivesUp) > 0 { // as the plan needs them, so nothing is wrapped
 			say(w, "\nThe lines for the plan:\n\n%s", r.GivesUpLines())
 		}
@@ -543,13 +524,10 @@ func printConflicts(w io.Writer, r *merge.CheckReport, most int) {
 	for _, c := range r.Conflicts {
 		missing[c.Table]--
 	}
-	all := r.Conflicts
-	for len(all) > 0 {
-		first := all[0]
-		same := func(c merge.Conflict) bool { return c.Table == first.Table && c.Key == first.Key }
-		n := slices.IndexFunc(all, func(c merge.Conflict) bool { return !same(c) })
-		if n < 0 {
-			n = len(all)
+	for all := r.Conflicts; len(all) > 0; {
+		first, n := all[0], 1
+		for n < len(all) && all[n].Table == first.Table && all[n].Key == first.Key {
+			n++
 		}
 		// The number of rows that are equal in this key is known only if all conflicts are listed.
 		equal := plural(int64(n), "row")
@@ -573,7 +551,7 @@ func printConflicts(w io.Writer, r *merge.CheckReport, most int) {
 		}
 		all = all[n:]
 		if more := missing[first.Table]; more > 0 && (len(all) == 0 || all[0].Table != first.Table) {
-			say(w, "  and %s not listed: see --conflicts\n", count(more, "more that is", "more that are"))
+			say(w, "  and %s not listed\n", count(more, "more that is", "more that are"))
 		}
 	}
 }
@@ -661,7 +639,7 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 		if err == nil {
 			printRun(e.out, m, report, lists)
 		} else if errors.Is(err, merge.ErrUndecided) && report.Check != nil {
-			printCheck(e.out, m.plan, report.Check, printing{mostLines, mostLines})
+			printCheck(e.out, m.plan, report.Check, mostLines)
 		}
 		return err
 	})

@@ -122,7 +122,7 @@ func TestAListThatWasCutSaysSo(t *testing.T) {
 roles: rows equal in the primary key
   VALUE  STAYS  OTHER  BECOMES
   1      a 1    b 1    one with what stays
-  and 1,199 more that are not listed: see --conflicts
+  and 1,199 more that are not listed
 
 world: 1 row equal in the primary key
   VALUE  STAYS  OTHER  BECOMES

@@ -47,7 +47,6 @@ func TestEveryWrongCallOfMergeIsTold(t *testing.T) {
 		"merge check --nosuch x":                                                         {2, `nosuch`},
 		"merge check " + none:                                                            {2, `there is no file`},
 		"merge check " + bad:                                                             {1, `bad.yaml: (.|\n)*field server not found`},
-		"merge check x --conflicts 0":                                                    {2, `greater than 0`},
 		"merge run":                                                                      {2, `exactly one plan is needed`},
 		"merge run " + none:                                                              {2, `there is no file`},
 		"merge run x --renames " + bad:                                                   {3, `is not such a list`},
@@ -80,8 +79,8 @@ func TestWhatIsUndecidedIsRefused(t *testing.T) {
 		has(t, stdout, "Rows were not looked at", "To be decided:", "[unknown_table]",
 			"realm1, realm2, realm3, the target: friends", "    > ", "Undecided: ")
 		r.change(t, func(plan *merge.Plan) { plan.Tables["friends"] = &merge.TablePlan{Policy: merge.Copy} })
-		stdout, _ = r.does(t, exitRefused, "check", "--conflicts", "2")
-		has(t, stdout, "[unique_key]", "  undecided\n", " more that are not listed", "Undecided: 1 problem to solve")
+		stdout, _ = r.does(t, exitRefused, "check")
+		has(t, stdout, "[unique_key]", "  undecided\n", "Undecided: 1 problem to solve")
 		stdout, stderr := r.does(t, exitRefused, "run")
 		has(t, stdout, "To be decided:", "Undecided: ")
 		has(t, stderr, "refused", "undecided")
