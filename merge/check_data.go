@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -224,54 +225,31 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 	return err
 }
 
-// ofOthers counts the rows with texts that are names on another server. The query returns texts, and how many
-// rows have each.
+// ofOthers counts the rows with texts that are names on another server. The query returns a few thousand
+// texts at most, and how many rows have each.
 func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (n int64,
 	err error) {
 	rows := map[string]int64{}
-	look := func() error {
-		for _, o := range c.ws.servers {
-			named := o.db.Tables[name.table].Column(name.column)
-			if o == s || named == nil || len(rows) == 0 {
-				continue
-			}
-			text, begin := sqldb.AnyText(o.db.Kind, named.ReadExpression(o.db.Kind)), "("
-			q := o.db.SQL("SELECT DISTINCT ", text, " FROM ", o.db.Kind.Quote(name.table), " AS s WHERE ", text,
-				" IN ")
-			for row := range rows {
-				q.Add(begin).Bind(row)
-				begin = ", "
-			}
-			err := o.db.Each(ctx, q.Add(")"), func(values []any) error {
-				n += rows[sqldb.Text(values[0])]
-				delete(rows, sqldb.Text(values[0]))
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		clear(rows)
-		return nil
-	}
 	err = s.db.Each(ctx, query, func(values []any) error {
 		counts, err := numbers(values[1])
-		if err != nil {
-			return err
+		if err == nil {
+			rows[sqldb.Text(values[0])] = counts[0]
 		}
-		if rows[sqldb.Text(values[0])] = counts[0]; len(rows) < maxTexts {
-			return nil
-		}
-		return look()
+		return err
 	})
-	if err == nil {
-		err = look()
+	for i, o := range c.ws.servers {
+		if err != nil || o == s || o.db.Tables[name.table].Column(name.column) == nil {
+			continue
+		}
+		var found map[string]bool
+		found, err = newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(rows)), name)
+		for text := range found {
+			n += rows[text]
+			delete(rows, text)
+		}
 	}
 	return n, err
 }
-
-// maxTexts is how many texts one statement looks for.
-const maxTexts = 500
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {

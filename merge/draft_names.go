@@ -237,12 +237,7 @@ func (d *drafter) namesAmong(
 	name, where := d.reading(server, named.table, named.column)
 	db := d.ws.servers[server].db
 	compared := sqldb.AnyText(db.Kind, name)
-	values := make([]any, len(texts))
-	for i, text := range texts {
-		values[i] = text
-	}
-	return db.SQL("SELECT ", before, compared, behind, strings.TrimSuffix(where, name), compared, " IN (").
-		BindAll(values...).Add(")")
+	return db.SQL("SELECT ", before, compared, behind, strings.TrimSuffix(where, name), compared).In(texts)
 }
 
 // beside returns the column of a table that leads to the row of another table whose name stands in a column:

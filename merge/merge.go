@@ -124,23 +124,17 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 // players. The table merge_renames has the same rows.
 func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 	t := m.ws.target
-	for _, j := range m.ws.order {
-		q := t.SQL("SELECT server, row_key, col, old_name, new_name, new_key FROM ",
-			t.Kind.Quote(tableRenames), " WHERE tbl = ").Bind(j.name).Add(" ORDER BY server, row_key")
-		err := t.Each(ctx, q, func(values []any) error {
-			server, err := numbers(values[0])
-			if err != nil {
-				return err
-			}
-			return fn(Renamed{Table: j.name, Server: server[0], Key: sqldb.Text(values[1]),
-				Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
-				NewKey: sqldb.Text(values[5])})
-		})
+	q := t.SQL("SELECT server, row_key, col, old_name, new_name, new_key, tbl FROM ",
+		t.Kind.Quote(tableRenames), " ORDER BY tbl, server, row_key")
+	return t.Each(ctx, q, func(values []any) error {
+		server, err := numbers(values[0])
 		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return fn(Renamed{Table: sqldb.Text(values[6]), Server: server[0], Key: sqldb.Text(values[1]),
+			Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
+			NewKey: sqldb.Text(values[5])})
+	})
 }
 
 // WriteRenames writes the renames as CSV with a header line.

@@ -199,10 +199,6 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 // read reads what a run has stored; it reports whether there is anything.
 func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	t := o.ws.target
-	exists, err := t.HasTable(ctx, tableOffsets)
-	if err != nil || !exists {
-		return false, err
-	}
 	state, err := o.ws.journal.state(ctx)
 	if err != nil || state.name == "" {
 		return false, err

@@ -196,13 +196,8 @@ func (d *DB) DropTemporary(ctx context.Context, table string) error {
 
 // HasTable reports whether the database has a table now, even if the catalog was read before it was made.
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
-	query := map[Kind]string{
-		SQLite:     "sqlite_master WHERE type = 'table' AND name = ",
-		MySQL:      "information_schema.tables WHERE table_schema = DATABASE() AND table_name = ",
-		PostgreSQL: here("pg_class WHERE relnamespace = {here} AND relname = "),
-	}[d.Kind]
-	n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", query).Bind(name))
-	return n > 0, err
+	has, err := d.Kind.HasTable(ctx, d.conn, name)
+	return has, d.failed(err)
 }
 
 // SameInstance reports whether two connections lead to the same MySQL server. One takes a named lock, and the
