@@ -240,26 +240,21 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 	if err != nil {
 		return err
 	}
-	if len(r.stage.narrow) > 0 { // rows that the stage lacks cannot be compared
-		c.report.Problems = append(c.report.Problems, r.stage.narrow...)
-		return errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))
-	}
+	c.report.Problems = append(c.report.Problems, r.stage.narrow...)
 	switch p := j.plan; {
+	case len(r.stage.narrow) > 0:
+		keys = nil // rows that the stage lacks cannot be compared
 	case p.Policy == Rename:
 		err = (&renamer{resolver: r}).rename(ctx)
 	case p.Policy.collapses():
 		err = (&collapser{resolver: r}).collapse(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	// No policy has decided the conflicts that are left now.
-	for _, key := range keys {
-		if err := r.undecided(ctx, key); err != nil {
-			return err
+	for _, key := range keys { // No policy has decided the conflicts that are left now.
+		if err == nil {
+			err = r.undecided(ctx, key)
 		}
 	}
-	return errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))
+	return cmp.Or(err, errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx)))
 }
 
 // balance is the last step of a check. It compares what the merge would give up with the lines of the plan.

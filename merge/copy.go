@@ -354,8 +354,9 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 		sqldb.RowKey(r.key), string(words[:min(len(words), 2000)]), string(text)})
 }
 
-// direct copies chunk by chunk from database to database. The program only asks where a chunk ends. copyRows
-// copies the next one, and returns how many rows there were, and the position of the last one.
+// direct copies chunk by chunk from database to database, until the target refuses something. The program only
+// asks where a chunk ends. copyRows copies the next one, and returns how many rows there were, and the position
+// of the last one.
 func (c *copier) direct(ctx context.Context,
 	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
 	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
@@ -375,19 +376,8 @@ func (c *copier) direct(ctx context.Context,
 			c.after = end
 		case ctx.Err() != nil:
 			return err
-		default:
-			// The target refused something. Row by row it turns out which row that was.
-			input := &reader{src: c.src, size: c.ws.chunkRows, skip: c.entry.read}
-			rest, failed := input.page(ctx)
-			if failed != nil {
-				return errors.Join(err, failed)
-			}
-			if err := c.writeChunk(ctx, rest); err != nil {
-				return err
-			}
-			if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
-				return err
-			}
+		default: // The target refused something. Row by row it turns out which row that was.
+			return c.byRows(ctx)
 		}
 	}
 	return nil

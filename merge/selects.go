@@ -65,8 +65,11 @@ func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above 
 	switch {
 	case parent == nil && s.ws.policy(ref.Parent) == Rebuild:
 		return refers
-	case parent == nil:
-		return s.ws.elsewhere.skipped(s, j, ref, alias, refers)
+	case parent == nil: // the values are those that the target does not have
+		if lost := s.ws.elsewhere.listed(s, j, ref, alias); lost != "" {
+			return refers + " AND " + lost
+		}
+		return ""
 	case parent.sources[s.server] == nil: // the server has no such table
 		return s.ws.elsewhere.unless(s, j, ref, alias, refers)
 	}
@@ -787,21 +790,21 @@ func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) 
 	return all
 }
 
+// listed returns the condition that a row has one of the values of a reference that are known, or "" if there
+// are none.
+func (e *elsewhere) listed(s selection, j *tableJob, ref sqldb.Reference, alias string) string {
+	found := e.known[leadingOf(j, ref, s.server)].listed
+	if len(found) == 0 {
+		return ""
+	}
+	return sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), found)
+}
+
 // unless narrows the condition under which a row has no parent on its server to the rows that have none in
 // the target either.
 func (e *elsewhere) unless(s selection, j *tableJob, ref sqldb.Reference, alias, missing string) string {
-	if found := e.known[leadingOf(j, ref, s.server)].listed; len(found) > 0 {
-		missing += " AND NOT " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), found)
+	if found := e.listed(s, j, ref, alias); found != "" {
+		missing += " AND NOT " + found
 	}
 	return missing
-}
-
-// skipped returns the condition under which a row refers to a row of a table that the plan skips, and the
-// target does not have it. It is "" if no row does.
-func (e *elsewhere) skipped(s selection, j *tableJob, ref sqldb.Reference, alias, refers string) string {
-	lost := e.known[leadingOf(j, ref, s.server)].listed
-	if len(lost) == 0 {
-		return ""
-	}
-	return refers + " AND " + sqldb.Among(s.kind, s.exactly(j.sources[s.server], ref, alias), lost)
 }

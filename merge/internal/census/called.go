@@ -272,21 +272,9 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 		if len(values[i]) == 0 {
 			continue
 		}
-		hits := int64(0)
-		for some := range slices.Chunk(values[i], sampled) {
-			text := make([]string, len(some))
-			for n, v := range some {
-				text[n] = strconv.FormatInt(v, 10)
-			}
-			if d.Tables[key.Table] == nil {
-				continue
-			}
-			n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
-				" WHERE ", d.Kind.Quote(key.Name), " IN (", strings.Join(text, ", "), ")"))
-			if err != nil {
-				return match{}, err
-			}
-			hits += n
+		hits, err := keysAmong(ctx, d, key, values[i])
+		if err != nil {
+			return match{}, err
 		}
 		s := span{distinct: int64(len(values[i])), min: slices.Min(values[i]), max: slices.Max(values[i])}
 		a := l.c.against(key, i, s, s.distinct, hits, 0)

@@ -235,13 +235,7 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 				break
 			}
 			part := parts[kind][0]
-			i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
-			if i < 0 {
-				i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
-			}
-			all[i].add(part)
-			all[i].kinds = append(all[i].kinds, kind)
-			all[i].when = c.equals(ctx, by, all[i].kinds, c.isText(by))
+			all, _ = c.addKind(ctx, all, by, part, kind)
 		}
 		if len(all) > 1 {
 			return all, nil
@@ -568,16 +562,24 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 		if values, hits := part.counts(); hits == 0 || hits*2 < values {
 			continue
 		}
-		i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
-		if i < 0 {
-			i, all = len(all), append(all, conditional{match: match{key: part.key, named: 3}, by: by})
-		}
-		all[i].add(part)
-		all[i].kinds = append(all[i].kinds, kind)
-		all[i].when = c.equals(ctx, by, all[i].kinds, true)
-		all[i].guessed = !isClass(kind) && -all[i].chance() < minChance
+		var a *conditional
+		all, a = c.addKind(ctx, all, by, part, kind)
+		a.guessed = !isClass(kind) && -a.chance() < minChance
 	}
 	return all, nil
+}
+
+// addKind adds the rows of one more kind to the condition that selects the keys of their table.
+func (c *Census) addKind(ctx context.Context, all []conditional, by Column, part match,
+	kind string) ([]conditional, *conditional) {
+	i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
+	if i < 0 {
+		i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
+	}
+	all[i].add(part)
+	all[i].kinds = append(all[i].kinds, kind)
+	all[i].when = c.equals(ctx, by, all[i].kinds, c.isText(by))
+	return all, &all[i]
 }
 
 // isClass reports whether a kind is written as frameworks write the names of classes, and not as a word.

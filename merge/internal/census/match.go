@@ -393,6 +393,20 @@ func holds(d *sqldb.DB, key Column) string {
 		" = v.x)"
 }
 
+// keysAmong counts how many of some numbers are keys on a server.
+func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits int64, err error) {
+	for some := range slices.Chunk(all, sampled) {
+		if err != nil || d.Tables[key.Table] == nil {
+			break
+		}
+		var n int64
+		n, err = d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
+			d.Kind.Quote(key.Name), " IN (", strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]"), ")"))
+		hits += n
+	}
+	return hits, err
+}
+
 // values returns SQL for the different values of a column, as a table v with a column x.
 func values(d *sqldb.DB, col Column, condition string) string {
 	name := d.Kind.Quote(col.Name)

@@ -503,15 +503,9 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 			float64(s.max) < 0.3*float64(keys.max) && named < 2 {
 			return match{}, nil
 		}
-		hits := int64(0)
-		for some := range slices.Chunk(within, sampled) {
-			text := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
-			n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
-				" WHERE ", d.Kind.Quote(key.Name), " IN (", text, ")"))
-			if err != nil {
-				return match{}, err
-			}
-			hits += n
+		hits, err := keysAmong(ctx, d, key, within)
+		if err != nil {
+			return match{}, err
 		}
 		a := p.c.against(key, i, s, s.distinct, hits, 0)
 		if a.within = int64(len(within)); e.most[i] > keys.max {
