@@ -3,9 +3,7 @@ package merge
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -100,11 +98,7 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	}
 	p := m.ws.newProgress("verify", rows)
 	findings, err := verify.Run(ctx, m.promises(p))
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrOpen), errors.Is(err, ErrRow):
-		return nil, fmt.Errorf("verify: %w", err)
-	default:
+	if err != nil {
 		return nil, fmt.Errorf("%w: verify: %w", ErrDatabase, withCause(ctx, err))
 	}
 	p.report()
@@ -170,12 +164,13 @@ func (m *Merge) WriteServers(out io.Writer) error {
 func (m *Merge) promises(p *progress) *verify.Plan {
 	plan := m.ws.plan
 	all := &verify.Plan{
-		Target: m.server(Server{Name: plan.Target.Name, Number: plan.Target.Number, DSN: plan.Target.DSN}),
+		Target: verify.Server{Name: plan.Target.Name, Number: plan.Target.Number, Pool: m.ws.target.Pool()},
 		Shift:  m.ws.layout.shift, Mask: m.ws.layout.mask, Counted: m.ws.layout.least,
 		Tables: map[string]*verify.Table{}, Progress: p.add, Own: slices.Sorted(maps.Keys(ownTables())),
 	}
-	for _, s := range plan.Servers {
-		all.Servers = append(all.Servers, m.server(s))
+	for _, s := range m.ws.servers {
+		all.Servers = append(all.Servers, verify.Server{Name: s.Name, Number: s.Number, Numbers: s.numbers(),
+			Pool: s.db.Pool()})
 	}
 	for _, s := range plan.Conserve {
 		all.Sums = append(all.Sums, verify.Sum(s))
@@ -226,26 +221,6 @@ func (m *Merge) watch(all *verify.Plan) {
 				all.Watched = append(all.Watched, rest)
 			}
 		}
-	}
-}
-
-func (m *Merge) server(s Server) verify.Server {
-	return verify.Server{
-		Name: s.Name, Number: s.Number, Numbers: s.numbers(),
-		Open: func(ctx context.Context) (*sql.DB, error) {
-			dsn, err := resolveDSN(s.Name, s.DSN)
-			if err != nil {
-				return nil, err
-			}
-			pool, err := m.ws.open(ctx, dsn)
-			if err != nil { // the words of a driver may hold the DSN
-				return nil, fmt.Errorf("%w: %s: a second connection cannot be opened", ErrOpen, s.Name)
-			}
-			return pool, nil
-		},
-		Shared: func(pool *sql.DB) bool {
-			return slices.ContainsFunc(m.ws.databases(), func(d *sqldb.DB) bool { return d.Uses(pool) })
-		},
 	}
 }
 

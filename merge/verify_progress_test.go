@@ -3,6 +3,7 @@ package merge_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"runtime"
 	"strings"
@@ -44,6 +45,19 @@ func TestVerifyTellsOfEveryRowFromTheGoroutineOfItsCaller(t *testing.T) {
 	})
 }
 
+// connector calls a function before each connection.
+type connector struct {
+	driver.Connector
+	before func() error
+}
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.before(); err != nil {
+		return nil, err
+	}
+	return c.Connector.Connect(ctx)
+}
+
 // The target fails while it lets verify wait, and rows of a source are on their way.
 func TestVerifyEndsTheSourcesWhenTheTargetFails(t *testing.T) {
 	t.Parallel()
@@ -64,15 +78,23 @@ func TestVerifyEndsTheSourcesWhenTheTargetFails(t *testing.T) {
 			})
 		}
 		var tx *gorm.DB
-		locking := func(ctx context.Context, dsn string) (*sql.DB, error) {
-			if verifying && dsn == plan.Servers[0].DSN { // what is no row of the target was read before
-				tx = into.Begin()
-				if err := tx.Exec("LOCK TABLE items IN ACCESS EXCLUSIVE MODE").Error; err != nil {
-					return nil, err
-				}
-				go end()
+		lock := func() error {
+			if !verifying {
+				return nil
 			}
-			return opener(ctx, dsn)
+			tx = into.Begin()
+			go end()
+			return tx.Exec("LOCK TABLE items IN ACCESS EXCLUSIVE MODE").Error
+		}
+		locking := func(ctx context.Context, dsn string) (*sql.DB, error) {
+			pool, err := opener(ctx, dsn)
+			if err != nil || dsn != plan.Servers[0].DSN { // what is no row of the target is read before
+				return pool, err
+			}
+			c, err := pool.Driver().(driver.DriverContext).OpenConnector(dsn)
+			locks := sql.OpenDB(connector{c, lock})
+			locks.SetMaxIdleConns(-1) // so that verify opens one
+			return locks, errors.Join(err, pool.Close())
 		}
 		m := open(t, plan, merge.WithOpener(locking))
 		if _, err := m.Run(t.Context()); err != nil {

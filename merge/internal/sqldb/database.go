@@ -45,8 +45,8 @@ func (d *DB) Close() error {
 	return errors.Join(err, d.pool.Close())
 }
 
-// Uses reports whether a pool is that of the database: an opener may return the same one twice.
-func (d *DB) Uses(pool *sql.DB) bool { return d.pool == pool }
+// Pool returns what the opener has returned.
+func (d *DB) Pool() *sql.DB { return d.pool }
 
 // Conn returns the connection.
 func (d *DB) Conn() *sql.Conn { return d.conn }

@@ -45,23 +45,19 @@ type database struct {
 	Server
 	kind   kind
 	tidb   bool // of the kind mysql
-	pool   *sql.DB
 	conn   *sql.Conn
 	tables map[string]*relation
 }
 
-// open opens a database, prepares its session and reads its catalog. No error holds what the opener knows.
+// open takes a connection to a database, prepares its session and reads its catalog. No error holds a DSN.
 func open(ctx context.Context, s Server) (_ *database, err error) {
 	d := &database{Server: s}
-	if d.pool, err = s.Open(ctx); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%s: %w", s.Name, err), d.close())
 		}
 	}()
-	if d.conn, err = d.pool.Conn(ctx); err != nil {
+	if d.conn, err = s.Pool.Conn(ctx); err != nil {
 		return nil, errors.New("it cannot be reached any more")
 	}
 	var version string
@@ -110,22 +106,19 @@ func (d *database) session() []string {
 	return []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
 }
 
+// close closes the connection itself, whose settings must not get into the pool.
 func (d *database) close() error {
-	var err error
-	if d.conn != nil {
-		// The settings must not follow a connection into a pool that somebody else uses.
-		if err = d.conn.Raw(func(any) error { return driver.ErrBadConn }); errors.Is(err, driver.ErrBadConn) ||
-			errors.Is(err, sql.ErrConnDone) {
-			err = nil
-		}
-		if closed := d.conn.Close(); !errors.Is(closed, sql.ErrConnDone) {
-			err = errors.Join(err, closed)
-		}
+	if d.conn == nil {
+		return nil
 	}
-	if d.Shared(d.pool) {
-		return err
+	err := d.conn.Raw(func(any) error { return driver.ErrBadConn })
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+		err = nil
 	}
-	return errors.Join(err, d.pool.Close())
+	if closed := d.conn.Close(); !errors.Is(closed, sql.ErrConnDone) {
+		err = errors.Join(err, closed)
+	}
+	return err
 }
 
 // each calls fn for every row of a result. The values belong to the driver, and are valid during the call

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -31,9 +30,8 @@ type Server struct {
 	Name    string
 	Number  int64
 	Numbers []int64 // Number, and those of servers that were merged into this one before
-	// Open opens a connection pool, which is closed at the end unless Shared reports true.
-	Open   func(ctx context.Context) (*sql.DB, error)
-	Shared func(*sql.DB) bool
+	// Pool has one more connection, and is not closed at the end.
+	Pool *sql.DB
 }
 
 // Watched is a column that holds numbers which are keys of some tables, or of any table if Of is empty. Of
