@@ -103,7 +103,6 @@ func (c *copier) choose(ctx context.Context) (string, error) {
 		if err == nil {
 			return wayAttach, nil
 		}
-		c.ws.log.WarnContext(ctx, "merge: the source cannot be attached", "server", source.Name, "error", err)
 	case sqldb.MySQL:
 		if same, err := target.SameInstance(ctx, source); err != nil || !same {
 			return wayRows, err

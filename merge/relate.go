@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 		return nil, err
 	}
 	ws := &workspace{given: plan, jobs: map[string]*tableJob{}, options: options{
-		chunkRows: 10_000, log: slog.New(slog.DiscardHandler), failpoint: func(string) {},
+		chunkRows: 10_000, failpoint: func(string) {},
 	}}
 	ws.elsewhere, ws.offsets = &elsewhere{ws: ws}, &keyOffsets{ws: ws}
 	for _, o := range opts {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
 	"os"
 	"regexp"
@@ -25,7 +24,6 @@ type Opener func(ctx context.Context, dsn string) (*sql.DB, error)
 
 type options struct {
 	open       Opener
-	log        *slog.Logger
 	onProgress func(Progress)
 	hooks      Hooks
 	chunkRows  int
@@ -41,9 +39,6 @@ type Option func(*options)
 
 // WithOpener sets the function that opens the DSNs of the plan. It is required.
 func WithOpener(open Opener) Option { return func(o *options) { o.open = open } }
-
-// WithLogger sets the logger. By default nothing is logged.
-func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
 // WithProgress sets a function that is called about ten times a second while a method works, from the
 // goroutine of that method.

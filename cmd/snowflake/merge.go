@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -76,7 +75,7 @@ func withMerge(
 		return err
 	}
 	m.Merge, err = merge.Open(ctx, plan, merge.WithLock(m.lock), merge.WithOpener(openDatabase),
-		merge.WithProgress(m.meter.show), merge.WithLogger(m.logger(o)))
+		merge.WithProgress(m.meter.show))
 	if err != nil {
 		return m.explain(ctx, name, err)
 	}
@@ -114,16 +113,6 @@ func (m *merging) keep(e *env, report *merge.CheckReport) {
 		text := fmt.Sprintf("What was found in the data of the servers is not kept: %v.", err)
 		say(e.err, "%s\n", wrap(text, ""))
 	}
-}
-
-// logger logs warnings and errors next to the progress, without secrets.
-func (m *merging) logger(o *options) *slog.Logger {
-	settings := &slog.HandlerOptions{Level: slog.LevelWarn}
-	output := m.secrets.Writer(m.meter)
-	if o.json {
-		return slog.New(slog.NewJSONHandler(output, settings))
-	}
-	return slog.New(slog.NewTextHandler(output, settings))
 }
 
 func openDatabase(_ context.Context, text string) (*sql.DB, error) {

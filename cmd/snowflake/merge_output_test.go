@@ -100,7 +100,7 @@ func TestNoPasswordComesOut(t *testing.T) {
 	}
 }
 
-func TestPasswordsAreTakenOutOfErrorsAndLogs(t *testing.T) {
+func TestPasswordsAreTakenOutOfErrors(t *testing.T) {
 	t.Parallel()
 	s := secretsOf(&merge.Plan{
 		Servers: []merge.Server{{DSN: "postgres://u:p%40ss@h/d?application_name=a@b"}, {DSN: "plain.db"},
@@ -112,15 +112,9 @@ func TestPasswordsAreTakenOutOfErrorsAndLogs(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	cause := errors.New("the driver says p@ss")
-	m := &merging{secrets: s, meter: &meter{}}
+	m := &merging{secrets: s}
 	if err := m.explain(t.Context(), "merge run", cause); err.Error() != "the driver says xxx" || !errors.Is(err, cause) {
 		t.Errorf("%v", err)
-	}
-	var log bytes.Buffer
-	m.meter.w = &log
-	m.logger(&options{}).Warn("lost", "error", cause)
-	if !strings.Contains(log.String(), "the driver says xxx") {
-		t.Errorf("the log is %s", log.String())
 	}
 }
 
@@ -187,7 +181,7 @@ func TestTheExamplesOfTheMergeHelpWork(t *testing.T) {
 	}
 }
 
-func TestTheBarFitsAndTheLogStaysReadable(t *testing.T) {
+func TestTheBarFits(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := &meter{w: &out, mode: meterBar, columns: 84, now: time.Now}
@@ -199,14 +193,6 @@ func TestTheBarFitsAndTheLogStaysReadable(t *testing.T) {
 		t.Errorf("%d columns: %s", n, text)
 	}
 	has(t, text, "copy    41% [########............] 123,456,789 rows  214,002 rows/s  14m left  a_t")
-	out.Reset()
-	if _, err := m.Write([]byte("level=WARN\n")); err != nil {
-		t.Fatal(err)
-	}
-	m.end()
-	if got := out.String(); got != "\r\x1b[Klevel=WARN\n" {
-		t.Errorf("with a line of the log: %q", got)
-	}
 	out.Reset()
 	p.Done, p.Left = p.Total, 0
 	m.show(p)

@@ -103,15 +103,6 @@ func (m *meter) end() {
 	m.pending = false
 }
 
-// Write prints a line of the log in place of the bar. The next progress draws the bar again.
-func (m *meter) Write(line []byte) (int, error) {
-	if m.drawn {
-		say(m.w, "\r\x1b[K")
-		m.drawn = false
-	}
-	return m.w.Write(line)
-}
-
 func (m *meter) line() {
 	m.pending = false
 	p := m.last

@@ -1,7 +1,6 @@
 package dsn
 
 import (
-	"io"
 	"net/url"
 	"regexp"
 	"slices"
@@ -75,21 +74,6 @@ func (s Secrets) Clean(text string) string {
 		text = strings.ReplaceAll(text, secret, "xxx")
 	}
 	return text
-}
-
-// Writer replaces the secrets in what a logger writes to w, line by line.
-func (s Secrets) Writer(w io.Writer) io.Writer { return cleaner{s, w} }
-
-type cleaner struct {
-	Secrets
-	output io.Writer
-}
-
-func (c cleaner) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(c.output, c.Clean(string(line))); err != nil {
-		return 0, err
-	}
-	return len(line), nil
 }
 
 // Redact removes a DSN and its password from the message of a driver. What drivers make of a URL that they
