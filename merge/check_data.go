@@ -678,10 +678,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 			if !l.inside() {
 				continue
 			}
-			column := strings.TrimSpace(strings.Join(l.bits.columns(l.column), "+") + " " + l.path)
-			if l.bits.used() {
-				column += " bits " + l.bits.String()
-			}
+			column := strings.Join(l.bits.columns(l.column), "+") + " " + l.as()
 			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
 			links = append(links, &insideLink{l, p, p})
 		}

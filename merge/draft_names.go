@@ -62,22 +62,22 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 	with, least := d.beside(t, c.Name, name.table)
 	o.As, o.With = asNames, with
 	text := place{t.Name, c.Name}
-	o.Evidence, err = d.repeats(ctx, text, name, least, mostOfTen)
-	if err == nil && o.Evidence == "" {
-		o.Evidence, err = d.repeatsInKind(ctx, t, c, name)
+	for _, look := range []func() (string, error){
+		func() (string, error) { return d.repeats(ctx, text, name, least, mostOfTen) },
+		func() (string, error) { return d.repeatsInKind(ctx, t, c, name) },
+		func() (string, error) { return d.repeats(ctx, text, name, least, halfOfTen) },
+		func() (string, error) { return d.repeats(ctx, text, name, someNames, allOfTen) }, // and nothing else
+	} {
+		if o.Evidence, err = look(); err != nil || o.Evidence != "" {
+			break
+		}
 	}
-	if err == nil && o.Evidence == "" {
-		o.Evidence, err = d.repeats(ctx, text, name, least, halfOfTen)
-	}
-	if err == nil && o.Evidence == "" { // a few that are nothing else
-		o.Evidence, err = d.repeats(ctx, text, name, someNames, allOfTen)
-	}
-	if err == nil && o.Evidence == "" {
+	switch {
+	case err != nil:
+		return o, err
+	case o.Evidence == "":
 		o.With = ""
 		o.As, o.Evidence, err = d.repeatedWithin(ctx, text, name)
-		return o, err
-	}
-	if err != nil || o.Evidence == "" {
 		return o, err
 	}
 	for i := range d.ws.servers {

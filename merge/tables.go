@@ -470,25 +470,25 @@ func (l sourceLink) replace(values []any, fn func(any) (any, error)) ([]any, err
 	return []any{text}, err
 }
 
+// as is how a plan says where in the column the keys are.
+func (l link) as() string {
+	switch {
+	case l.path != "":
+		return "path " + l.path
+	case l.list != "":
+		return "list " + l.list
+	case l.bits.used():
+		return "bits " + l.bits.String()
+	}
+	return "the whole column"
+}
+
 // disputants says what keys would have to follow by each of two references.
 func disputants(a, b link) string {
 	if a.parent != b.parent {
 		return fmt.Sprintf("the keys of both %s and %s", a.parent, b.parent)
 	}
-	var ways []string
-	for _, l := range []link{a, b} {
-		switch {
-		case l.path != "":
-			ways = append(ways, "path: "+l.path)
-		case l.bits.used():
-			ways = append(ways, "bits: "+l.bits.String())
-		case l.list != "":
-			ways = append(ways, fmt.Sprintf("list: %q", l.list))
-		default:
-			ways = append(ways, "the whole column")
-		}
-	}
-	return fmt.Sprintf("the keys of %s in two ways, by %s", a.parent, strings.Join(ways, " and by "))
+	return fmt.Sprintf("the keys of %s in two ways, by %s and by %s", a.parent, a.as(), b.as())
 }
 
 // nameWords are columns whose values are names, which one of two rows can give up.

@@ -671,32 +671,21 @@ func copied(r *merge.RunReport) bool {
 
 // printCopied prints what was copied of each table. The JSON document also has it by server.
 func printCopied(w io.Writer, r *merge.RunReport) {
-	type sum struct {
-		rows, servers int64
-		ways          []string
-	}
-	var order []string
-	sums := map[string]*sum{}
-	for _, t := range r.Tables {
-		s := sums[t.Table]
-		if s == nil {
-			s = &sum{}
-			sums[t.Table], order = s, append(order, t.Table)
-		}
-		s.rows, s.servers = s.rows+t.Rows, s.servers+1
-		if t.Way != "" && t.Rows > 0 && !slices.Contains(s.ways, t.Way) {
-			s.ways = append(s.ways, t.Way)
-		}
-	}
+	heading := []string{"TABLE", "BY", "SERVERS", "ROWS"}
 	table := &grid{words: 2}
-	table.add("TABLE", "BY", "SERVERS", "ROWS")
 	if !copied(r) {
-		table = &grid{words: 1}
-		table.add("TABLE", "SERVERS", "ROWS")
+		table.words, heading = 1, slices.Delete(heading, 1, 2)
 	}
-	for _, name := range order {
-		s := sums[name]
-		cells := []string{plain(name), strings.Join(s.ways, ", "), comma(s.servers), comma(s.rows)}
+	table.add(heading...)
+	for all := r.Tables; len(all) > 0; {
+		name, servers, rows, ways := all[0].Table, int64(0), int64(0), []string(nil)
+		for ; len(all) > 0 && all[0].Table == name; all = all[1:] {
+			servers, rows = servers+1, rows+all[0].Rows
+			if way := all[0].Way; way != "" && all[0].Rows > 0 && !slices.Contains(ways, way) {
+				ways = append(ways, way)
+			}
+		}
+		cells := []string{plain(name), strings.Join(ways, ", "), comma(servers), comma(rows)}
 		if table.words == 1 {
 			cells = slices.Delete(cells, 1, 2)
 		}
@@ -751,10 +740,10 @@ func runMergeVerify(ctx context.Context, e *env, o *options, args []string) erro
 
 // verified is one line of the report: the result of every comparison of a table.
 type verified struct {
-	rows                                 int64
-	tallied                              bool // rows were counted
-	differ                               bool // in rows
-	checksum, orphans, duplicates, names string
+	rows    int64
+	tallied bool              // rows were counted
+	differ  bool              // in rows
+	cells   map[string]string // by what was compared
 }
 
 // printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now.
@@ -793,14 +782,15 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		}
 		v := all[c.Table]
 		if v == nil {
-			v = &verified{}
+			v = &verified{cells: map[string]string{}}
 			all[c.Table], order = v, append(order, c.Table)
 		}
 		v.note(c)
 	}
 	for _, name := range order {
 		v := all[name]
-		table.add(plain(name), v.counted(), v.checksum, v.orphans, v.duplicates, v.names)
+		table.add(plain(name), v.counted(), v.cells["checksum"], v.cells["orphans"], v.cells["duplicates"],
+			v.cells["names"])
 	}
 	table.print(w)
 	if len(sums.rows) > 1 {
@@ -830,26 +820,20 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 
 // note adds a comparison to the line of its table. A later success does not hide a failure.
 func (v *verified) note(c merge.Comparison) {
-	cell, text := &v.checksum, "equal"
-	switch c.What {
-	case "rows", "empty":
+	if c.What == "rows" || c.What == "empty" {
 		n, _ := strconv.ParseInt(c.Got, 10, 64)
-		v.rows, v.tallied = v.rows+n, true
-		v.differ = v.differ || !c.OK
+		v.rows, v.tallied, v.differ = v.rows+n, true, v.differ || !c.OK
 		return
-	case "orphans":
-		cell, text = &v.orphans, "none"
-	case "duplicates":
-		cell, text = &v.duplicates, "none"
-	case "names":
-		cell, text = &v.names, "there"
 	}
-	switch {
-	case *cell == differs:
-	case c.OK:
-		*cell = text
-	default:
-		*cell = differs
+	what, text := "checksum", "equal"
+	if good := map[string]string{"orphans": "none", "duplicates": "none", "names": "there"}[c.What]; good != "" {
+		what, text = c.What, good
+	}
+	if !c.OK {
+		text = differs
+	}
+	if v.cells[what] != differs {
+		v.cells[what] = text
 	}
 }
 
