@@ -40,48 +40,14 @@ func reached(was, is string) bool {
 	return !counted || counts && now.Cmp(from) >= 0
 }
 
-// subject is what a part of a CREATE TABLE is about: a quoted name, or the first two words.
-func subject(part string) string {
-	words := strings.Fields(part)
-	if len(words) > 1 && !strings.ContainsAny(words[0][:1], "`\"[") {
-		return words[0] + " " + words[1]
-	}
-	return strings.Join(words[:min(len(words), 1)], "")
-}
-
-// parts cuts a CREATE TABLE into what stands before, between and behind the commas of its list.
+// parts cuts a CREATE TABLE at its commas and lines.
 func parts(statement string) (all []string) {
-	depth, from := 0, 0
-	quote := byte(0)
-	cut := func(end int) {
-		if part := strings.TrimSpace(statement[from:end]); part != "" {
+	ends := func(r rune) bool { return r == ',' || r == '\n' }
+	for part := range strings.FieldsFuncSeq(statement, ends) {
+		if part = strings.TrimSpace(part); part != "" {
 			all = append(all, part)
 		}
-		from = end + 1
 	}
-	for i := range len(statement) {
-		switch c := statement[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '"' || c == '`':
-			quote = c
-		case c == '[':
-			quote = ']'
-		case c == '(':
-			if depth++; depth == 1 {
-				cut(i)
-			}
-		case c == ')':
-			if depth--; depth == 0 {
-				cut(i)
-			}
-		case c == ',' && depth == 1:
-			cut(i)
-		}
-	}
-	cut(len(statement))
 	return all
 }
 
