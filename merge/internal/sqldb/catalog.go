@@ -90,28 +90,23 @@ func (c *Column) Like(k Kind) string {
 
 // Suffix ends the statement that makes a table of the merge, which has transactions and takes every letter.
 func Suffix(k Kind) string {
-	if k == MySQL {
-		return " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+	return only(MySQL, k, " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin")
+}
+
+// only returns SQL that one kind of databases needs, and nothing for the others.
+func only(one, k Kind, text string) string {
+	if k == one {
+		return text
 	}
 	return ""
 }
 
 // SelectSorted begins a query that groups many rows. MySQL would keep all groups in a table, on a disk if
 // there are many, and is told to sort them.
-func SelectSorted(k Kind) string {
-	if k == MySQL {
-		return "SELECT SQL_BIG_RESULT "
-	}
-	return "SELECT "
-}
+func SelectSorted(k Kind) string { return "SELECT " + only(MySQL, k, "SQL_BIG_RESULT ") }
 
 // LongText is a type for texts of millions of bytes. TEXT of MySQL ends after 65,535.
-func LongText(k Kind) string {
-	if k == MySQL {
-		return "MEDIUMTEXT"
-	}
-	return "TEXT"
-}
+func LongText(k Kind) string { return only(MySQL, k, "MEDIUM") + "TEXT" }
 
 // UniqueKey is a unique index, or the primary key.
 type UniqueKey struct {

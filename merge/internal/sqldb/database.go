@@ -158,11 +158,8 @@ func (d *DB) Unflushed(ctx context.Context, fn func() (last bool, err error)) er
 
 // transaction runs fn, which returns how to commit.
 func (d *DB) transaction(ctx context.Context, fn func() (commit string, err error)) error {
-	begin := "BEGIN"
-	if d.Kind == SQLite {
-		begin = "BEGIN IMMEDIATE" // a transaction that starts with a read cannot wait for the write lock
-	}
-	if err := d.Exec(ctx, begin); err != nil {
+	// On SQLite, a transaction that starts with a read cannot wait for the write lock.
+	if err := d.Exec(ctx, "BEGIN"+only(SQLite, d.Kind, " IMMEDIATE")); err != nil {
 		return err
 	}
 	commit, err := fn()
@@ -187,11 +184,7 @@ func (d *DB) Analyze(ctx context.Context, table string) error {
 // DropTemporary drops a temporary table. On MySQL no other word keeps it from committing the transaction, or
 // from dropping a table of the game.
 func (d *DB) DropTemporary(ctx context.Context, table string) error {
-	word := ""
-	if d.Kind == MySQL {
-		word = "TEMPORARY "
-	}
-	return d.Exec(ctx, "DROP "+word+"TABLE IF EXISTS "+table)
+	return d.Exec(ctx, "DROP "+only(MySQL, d.Kind, "TEMPORARY ")+"TABLE IF EXISTS "+table)
 }
 
 // HasTable reports whether the database has a table now, even if the catalog was read before it was made.

@@ -87,12 +87,7 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 }
 
 // Wide returns an expression of 64 bits. Shifts of PostgreSQL keep the type of a column.
-func Wide(k Kind, expression string) string {
-	if k == PostgreSQL {
-		return expression + "::bigint"
-	}
-	return expression
-}
+func Wide(k Kind, expression string) string { return expression + only(PostgreSQL, k, "::bigint") }
 
 // AnyText returns an expression of texts that can be compared with any other. On MySQL they may have a
 // character set that lacks letters of the other one.

@@ -331,7 +331,11 @@ func ShortKey(text string) string {
 
 // KeyValues converts what [KeyText] returned for a key back to its values.
 func KeyValues(text string, columns []*Column) ([]any, error) {
-	parts, err := keyParts(text)
+	parts, err := []string{text}, error(nil)
+	if strings.HasPrefix(text, "[") {
+		parts = nil
+		err = json.Unmarshal([]byte(text), &parts)
+	}
 	if err != nil || len(parts) != len(columns) {
 		return nil, fmt.Errorf("the key %s does not consist of %d columns", Shorten(text), len(columns))
 	}
@@ -355,16 +359,6 @@ func KeyValues(text string, columns []*Column) ([]any, error) {
 		}
 	}
 	return values, nil
-}
-
-// keyParts splits what KeyText returned.
-func keyParts(text string) ([]string, error) {
-	if !strings.HasPrefix(text, "[") {
-		return []string{text}, nil
-	}
-	var parts []string
-	err := json.Unmarshal([]byte(text), &parts)
-	return parts, err
 }
 
 // Adapt converts a value to what the driver of the target has to bind.
