@@ -15,30 +15,32 @@ import (
 // checker looks for everything that stands against a merge. It writes nothing but temporary tables in the
 // session of the target, which hold the decisions about single rows.
 type checker struct {
-	ws        *workspace
+	checking
 	decisions *decisions
-	report    *CheckReport
 	schema    *schemaCheck
 	data      *dataCheck
 	ids       *idCheck
 	inside    *insideCheck
 	values    *valueCheck
-	missing   givenUp
+}
+
+// checking is what the parts of a check work on.
+type checking struct {
+	ws      *workspace
+	report  *CheckReport
+	missing givenUp // what the target will not get
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
-	report, missing := &CheckReport{Plan: ws.given.Hash()}, givenUp{}
+	c := checking{ws: ws, report: &CheckReport{Plan: ws.given.Hash()}, missing: givenUp{}}
 	origins := make([]map[place]origin, len(ws.servers))
 	for i := range origins {
 		origins[i] = map[place]origin{}
 	}
 	return &checker{
-		ws: ws, decisions: d, report: report, missing: missing,
-		schema: &schemaCheck{ws: ws, report: report},
-		data:   &dataCheck{ws: ws, report: report, missing: missing},
-		ids:    &idCheck{ws: ws, report: report, origins: origins},
-		inside: &insideCheck{ws: ws, report: report},
-		values: &valueCheck{ws: ws, report: report, decisions: d, missing: missing},
+		checking: c, decisions: d, schema: &schemaCheck{checking: c}, data: &dataCheck{checking: c},
+		ids: &idCheck{checking: c, origins: origins}, inside: &insideCheck{checking: c},
+		values: &valueCheck{checking: c, decisions: d},
 	}
 }
 

@@ -15,11 +15,9 @@ import (
 
 // dataCheck looks at the rows of the sources.
 type dataCheck struct {
-	ws           *workspace
-	report       *CheckReport
+	checking
 	fingerprints map[tableServer]string // as they were when the check began
 	total        int64                  // how many rows will be copied
-	missing      givenUp                // what the target will not get
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
@@ -491,8 +489,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 
 // idCheck finds out which server made the IDs in a column.
 type idCheck struct {
-	ws      *workspace
-	report  *CheckReport
+	checking
 	origins []map[place]origin // of columns, by position of the server
 }
 
@@ -663,8 +660,7 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 // insideCheck looks at the keys inside of documents and lists, as far as those keys change. Of a key that
 // leads nowhere, nobody could say what becomes of it: with a new value, it could lead to another row one day.
 type insideCheck struct {
-	ws     *workspace
-	report *CheckReport
+	checking
 	broken bool // keys inside of a column, or of a column, cannot be changed
 }
 

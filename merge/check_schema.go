@@ -16,8 +16,7 @@ import (
 
 // schemaCheck compares the plan with the catalogs of the databases.
 type schemaCheck struct {
-	ws      *workspace
-	report  *CheckReport
+	checking
 	running bool // a run follows
 }
 

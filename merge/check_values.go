@@ -17,11 +17,9 @@ import (
 // A table is left out if the server has it with the same definition on the same kind of database, because
 // then the target takes whatever the server took.
 type valueCheck struct {
-	ws        *workspace
-	report    *CheckReport
+	checking
 	decisions *decisions
-	missing   givenUp // what the target will not get
-	refused   bool    // a row cannot be copied as it is
+	refused   bool // a row cannot be copied as it is
 	// trial is the temporary table of the table that was tried last, or nil. The servers share it, because it
 	// takes a target longer to make such a table than to try a few rows.
 	trial   *sqldb.Trial
