@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,36 +150,23 @@ type jsonStep struct {
 	all  bool
 }
 
+// pathStep is a step with which a path begins.
+var pathStep = regexp.MustCompile(`^(?:\[\*\]|\."([^"]*)"|\.([^".\[][^.\[]*))`)
+
 // parsePath parses a path such as $.items[*].id. Names that hold dots or brackets are quoted: $."a.b".
 func parsePath(path string) ([]jsonStep, error) {
 	rest, ok := strings.CutPrefix(path, "$")
-	if !ok {
-		return nil, fmt.Errorf("the path %q does not begin with $", path)
-	}
 	steps := []jsonStep{} // of $ alone there are none: the document is the key
-	for rest != "" {
-		switch {
-		case strings.HasPrefix(rest, "[*]"):
-			steps, rest = append(steps, jsonStep{all: true}), rest[3:]
-		case strings.HasPrefix(rest, `."`):
-			end := strings.Index(rest[2:], `"`)
-			if end < 0 {
-				return nil, fmt.Errorf("the path %q has a quotation mark too few", path)
-			}
-			steps, rest = append(steps, jsonStep{name: rest[2 : 2+end]}), rest[3+end:]
-		case strings.HasPrefix(rest, ".") && len(rest) > 1:
-			end := strings.IndexAny(rest[1:], ".[")
-			if end < 0 {
-				end = len(rest) - 1
-			}
-			if end == 0 {
-				return nil, fmt.Errorf("the path %q has an empty name", path)
-			}
-			steps, rest = append(steps, jsonStep{name: rest[1 : 1+end]}), rest[1+end:]
-		default:
-			return nil, fmt.Errorf("the path %q is not understood at %q: use names and [*], as in $.items[*].id",
-				path, rest)
+	for ok && rest != "" {
+		found := pathStep.FindStringSubmatch(rest)
+		if ok = found != nil; ok {
+			steps = append(steps, jsonStep{name: found[1] + found[2], all: found[0] == "[*]"})
+			rest = rest[len(found[0]):]
 		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("the path %q is not understood at %q: begin with $, and use names and [*], as in "+
+			"$.items[*].id", path, rest)
 	}
 	return steps, nil
 }
@@ -215,6 +203,7 @@ type jsonReplacer struct {
 
 // value walks through the next value. Without steps left it is a key; if nil, it is passed over.
 func (r *jsonReplacer) value(steps []jsonStep) error {
+	from := r.decoder.InputOffset()
 	token, err := r.decoder.Token()
 	if err != nil {
 		return err
@@ -240,13 +229,9 @@ func (r *jsonReplacer) value(steps []jsonStep) error {
 		}
 		_, err := r.decoder.Token()
 		return err
-	case json.Number:
+	case json.Number, string:
 		if steps != nil && len(steps) == 0 {
-			return r.key(keyWord(token.String()), token.String(), false)
-		}
-	case string:
-		if steps != nil && len(steps) == 0 {
-			return r.key(keyWord(token), token, true)
+			return r.key(fmt.Sprint(token), from)
 		}
 	}
 	return nil
@@ -271,25 +256,16 @@ func staysNumber(key any) bool {
 	return json.Valid([]byte(sqldb.Text(key)))
 }
 
-// key replaces the token that was just read.
-func (r *jsonReplacer) key(v any, old string, quoted bool) error {
-	changed, err := r.fn(v)
+// key replaces the token that was just read, which is the first one behind a position.
+func (r *jsonReplacer) key(old string, from int64) error {
+	changed, err := r.fn(keyWord(old))
 	if err != nil || sqldb.Text(changed) == old {
 		return err
 	}
 	end := r.decoder.InputOffset()
-	begin := end - int64(len(old))
-	if quoted {
-		// A text may be written with escapes, so its beginning is looked for: the mark before it that is open.
-		for begin = end - 2; begin > r.copied; begin-- {
-			var same string
-			if r.text[begin] == '"' && json.Unmarshal(r.text[begin:end], &same) == nil && same == old {
-				break
-			}
-		}
-	}
+	begin := end - int64(len(bytes.TrimLeft(r.text[from:end], " \t\r\n,:")))
 	r.out.Write(r.text[r.copied:begin])
-	if quoted || !staysNumber(changed) {
+	if r.text[begin] == '"' || !staysNumber(changed) {
 		written, err := json.Marshal(sqldb.Text(changed))
 		if err != nil {
 			return err

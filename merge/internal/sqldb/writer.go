@@ -199,37 +199,17 @@ func (r *copyRows) append(b []byte, values []any) []byte {
 			}
 		case string:
 			if r.columns[i].Family != FamilyBytes && !r.columns[i].zoned() {
-				b = appendEscaped(b, v)
+				b = append(b, escapes.Replace(v)...)
 				continue
 			}
 		}
-		b = appendEscaped(b, postgresText(v, r.columns[i]))
+		b = append(b, escapes.Replace(postgresText(v, r.columns[i]))...)
 	}
 	return append(b, '\n')
 }
 
-// appendEscaped appends a text with the escapes of COPY.
-func appendEscaped(b []byte, text string) []byte {
-	from := 0
-	for i := range len(text) {
-		var letter byte
-		switch text[i] {
-		case '\\':
-			letter = '\\'
-		case '\t':
-			letter = 't'
-		case '\n':
-			letter = 'n'
-		case '\r':
-			letter = 'r'
-		default:
-			continue
-		}
-		b = append(append(b, text[from:i]...), '\\', letter)
-		from = i + 1
-	}
-	return append(b, text[from:]...)
-}
+// escapes are those of COPY.
+var escapes = strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
 
 // COPY is not part of database/sql. The driver pgx offers it below: its connection has a method Conn, whose
 // result has a method PgConn, whose result has CopyFrom and CopyTo. These methods are found by reflection, so

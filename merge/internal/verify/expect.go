@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -467,25 +468,17 @@ func (e *expecter) keys(r reference, parent *job) class {
 	return classText
 }
 
+// pathSteps are the steps of a path: all elements of a list, or a name that may be quoted.
+var pathSteps = regexp.MustCompile(`\[\*\]|\."([^"]*)"|\.([^.\[]+)`)
+
 // steps splits a path such as $.items[*]."a.b".
 func steps(path string) (all []string) {
-	path = strings.TrimPrefix(path, "$")
-	for path != "" {
-		if rest, ok := strings.CutPrefix(path, "[*]"); ok {
-			all, path = append(all, "[*]"), rest
-			continue
+	for _, found := range pathSteps.FindAllStringSubmatch(path, -1) {
+		name := found[1] + found[2]
+		if found[0] == "[*]" {
+			name = found[0]
 		}
-		path = strings.TrimPrefix(path, ".")
-		if rest, ok := strings.CutPrefix(path, `"`); ok {
-			name, after, _ := strings.Cut(rest, `"`)
-			all, path = append(all, name), after
-			continue
-		}
-		end := strings.IndexAny(path, ".[")
-		if end < 0 {
-			end = len(path)
-		}
-		all, path = append(all, path[:end]), path[end:]
+		all = append(all, name)
 	}
 	return all
 }
