@@ -674,7 +674,10 @@ func (c *insideCheck) check(ctx context.Context) error {
 			if !l.inside() {
 				continue
 			}
-			column := strings.Join(l.bits.columns(l.column), "+") + " " + l.as()
+			column := strings.Join(l.bits.columns(l.column), "+")
+			if l.list == "" {
+				column += " " + strings.TrimPrefix(l.as(), "path ")
+			}
 			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
 			links = append(links, &insideLink{l, p, p})
 		}
