@@ -353,9 +353,9 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 		sqldb.RowKey(r.key), string(words[:min(len(words), 2000)]), string(text)})
 }
 
-// direct copies chunk by chunk from database to database, until the target refuses something. The program only
-// asks where a chunk ends. copyRows copies the next one, and returns how many rows there were, and the position
-// of the last one.
+// direct copies chunk by chunk from database to database, until the target refuses something. The program
+// only asks where a chunk ends. copyRows copies the next one, and returns how many rows there were, and the
+// position of the last one.
 func (c *copier) direct(ctx context.Context,
 	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
 	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {

@@ -46,8 +46,8 @@ func newResolver(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Un
 	}, nil
 }
 
-// mostConflicts is how many conflicts of each table a report lists. All are counted, and all renames are in the
-// table merge_renames.
+// mostConflicts is how many conflicts of each table a report lists. All are counted, and all renames are in
+// the table merge_renames.
 const mostConflicts = 10_000
 
 // note adds a conflict to the report.

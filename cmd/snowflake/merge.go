@@ -383,8 +383,8 @@ runs is reported as "not_quiet".
   snowflake merge check plan.yaml --json --quiet > check.json`,
 		flags: func(set *flag.FlagSet, o *options) {
 			quietFlags(set, o)
-			set.BoolVar(&o.merge.all, "all", false, "print every problem, and 10,000 conflicts of each table, not 20 "+
-				"lines of each kind")
+			set.BoolVar(&o.merge.all, "all", false, "print every problem, and 10,000 conflicts of each table, not "+
+				"20 lines of each kind")
 		},
 		run: runMergeCheck,
 	}
@@ -826,7 +826,8 @@ func (v *verified) note(c merge.Comparison) {
 		return
 	}
 	what, text := "checksum", "equal"
-	if good := map[string]string{"orphans": "none", "duplicates": "none", "names": "there"}[c.What]; good != "" {
+	good, own := map[string]string{"orphans": "none", "duplicates": "none", "names": "there"}[c.What]
+	if own {
 		what, text = c.What, good
 	}
 	if !c.OK {

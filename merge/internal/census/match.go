@@ -400,8 +400,9 @@ func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits 
 			break
 		}
 		var n int64
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
 		n, err = d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
-			d.Kind.Quote(key.Name), " IN (", strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]"), ")"))
+			d.Kind.Quote(key.Name), " IN (", list, ")"))
 		hits += n
 	}
 	return hits, err

@@ -559,7 +559,8 @@ func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) error {
 		return err
 	}
 	stays, differed, _ := strings.Cut(text, " ")
-	if ok && (differed == "1") == differs && (keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))) {
+	kept := keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))
+	if ok && kept && (differed == "1") == differs {
 		l.rightDrops++
 	} else if l.example == "" {
 		l.example = fmt.Sprintf("%s: row %s", l.v.plan.Servers[row.server].Name, row.key)
