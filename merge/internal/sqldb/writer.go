@@ -55,7 +55,8 @@ func (w *Writer) Write(ctx context.Context, rows [][]any) error {
 		return nil
 	}
 	if w.d.Kind == PostgreSQL {
-		_, err := CopyFrom(ctx, w.d, &copyRows{columns: w.columns, rows: rows},
+		_, err := CopyFrom(ctx, w.d, &copyRows{columns: w.columns, rows: rows,
+			escapes: strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)},
 			"COPY "+w.table+" ("+w.d.Kind.QuoteAll(ColumnNames(w.columns))+") FROM STDIN")
 		if !errors.Is(err, errNoCopy) {
 			return err
@@ -153,6 +154,7 @@ func ColumnNames(columns []*Column) []string {
 type copyRows struct {
 	columns []*Column
 	rows    [][]any
+	escapes *strings.Replacer
 	buffer  []byte
 	read    int // how much of buffer
 }
@@ -199,17 +201,14 @@ func (r *copyRows) append(b []byte, values []any) []byte {
 			}
 		case string:
 			if r.columns[i].Family != FamilyBytes && !r.columns[i].zoned() {
-				b = append(b, escapes.Replace(v)...)
+				b = append(b, r.escapes.Replace(v)...)
 				continue
 			}
 		}
-		b = append(b, escapes.Replace(postgresText(v, r.columns[i]))...)
+		b = append(b, r.escapes.Replace(postgresText(v, r.columns[i]))...)
 	}
 	return append(b, '\n')
 }
-
-// escapes are those of COPY.
-var escapes = strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
 
 // COPY is not part of database/sql. The driver pgx offers it below: its connection has a method Conn, whose
 // result has a method PgConn, whose result has CopyFrom and CopyTo. These methods are found by reflection, so
