@@ -47,13 +47,8 @@ type config struct {
 // several shard counts, declare their least common multiple. The default is a sixteenth of the
 // sequence, and at least 1. It is exact for every power of two up to it.
 func WithShards(n int) Option {
-	return func(c *config) error {
-		if n < 1 || n > maxShards {
-			return fmt.Errorf("%w: WithShards(%d) is not between 1 and %d", ErrInvalidOption, n, maxShards)
-		}
-		c.shards = n
-		return nil
-	}
+	return errs.Option(func(c *config) { c.shards = n }, n < 1 || n > maxShards, ErrInvalidOption,
+		"WithShards(%d) is not between 1 and %d", n, maxShards)
 }
 
 // WithMaxAhead sets how far the virtual clock may run ahead of the wall clock, between 0 and 24
@@ -62,26 +57,16 @@ func WithShards(n int) Option {
 // that use a fixed node one after the other must use the same value, because the restart fence
 // relies on it.
 func WithMaxAhead(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 || d > aheadLimit {
-			return fmt.Errorf("%w: WithMaxAhead(%v) is not between 0 and %v", ErrInvalidOption, d, aheadLimit)
-		}
-		c.maxAhead = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.maxAhead = d }, d < 0 || d > aheadLimit, ErrInvalidOption,
+		"WithMaxAhead(%v) is not between 0 and %v", d, aheadLimit)
 }
 
 // WithMaxWait sets how long a call may wait for the clock or for its tenure before it fails. With
 // 0, a call fails at once. In [Generator.Fill] it limits the wait for each tick. The default is one
 // second, or two ticks if they are longer.
 func WithMaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%w: WithMaxWait(%v) is negative", ErrInvalidOption, d)
-		}
-		c.maxWait = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.maxWait = d }, d < 0, ErrInvalidOption,
+		"WithMaxWait(%v) is negative", d)
 }
 
 // WithClock makes the generator read the time from now, for tests and simulations. The generator
@@ -90,13 +75,8 @@ func WithMaxWait(d time.Duration) Option {
 // default the generator reads the monotonic clock of the system, which is faster, and synchronizes
 // it with the wall clock every 50 milliseconds.
 func WithClock(now func() time.Time) Option {
-	return func(c *config) error {
-		if now == nil {
-			return fmt.Errorf("%w: WithClock(nil): pass a clock", ErrInvalidOption)
-		}
-		c.now = now
-		return nil
-	}
+	return errs.Option(func(c *config) { c.now = now }, now == nil, ErrInvalidOption,
+		"WithClock(nil): pass a clock")
 }
 
 // configure applies the options to the defaults of the layout and reports all faults at once.

@@ -67,13 +67,8 @@ type config struct {
 // With lo equal to hi exactly that number is wanted: if a window of it still runs, [Acquire] waits
 // for its end.
 func WithNodes(lo, hi int64) Option {
-	return func(c *config) error {
-		if lo < 0 || hi < lo {
-			return fmt.Errorf("%w: WithNodes(%d, %d): from 0 up, the lesser number first", ErrInvalidOption, lo, hi)
-		}
-		c.ranged, c.lo, c.hi = true, lo, hi
-		return nil
-	}
+	return errs.Option(func(c *config) { c.ranged, c.lo, c.hi = true, lo, hi }, lo < 0 || hi < lo,
+		ErrInvalidOption, "WithNodes(%d, %d): from 0 up, the lesser number first", lo, hi)
 }
 
 // WithSpan tells the keeper how long a window lasts beyond the present. It is extended about every
@@ -84,31 +79,20 @@ func WithNodes(lo, hi int64) Option {
 // one, up to what the store asks for, and at first a minute; but no longer than the default if there are 16
 // numbers or fewer. So a process that ends soon after its start costs its number for a minute at most.
 func WithSpan(d time.Duration) Option {
-	return func(c *config) error {
-		if d < minSpan || d > maxSpan {
-			return fmt.Errorf("%w: WithSpan(%v) is not between %v and %v", ErrInvalidOption, d, minSpan, maxSpan)
-		}
-		c.span = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.span = d }, d < minSpan || d > maxSpan, ErrInvalidOption,
+		"WithSpan(%v) is not between %v and %v", d, minSpan, maxSpan)
 }
 
 // WithOwner names the holder, for those who look at the store: up to 160 bytes of printable text. A
 // random part is added, so that two processes of one name are two owners. By default it is made of
 // the host's name, the process number and the time.
 func WithOwner(name string) Option {
-	return func(c *config) error {
-		name = strings.TrimSpace(name)
-		printable := utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
-			return !unicode.IsPrint(r)
-		})
-		if name == "" || len(name) > maxOwner || !printable {
-			return fmt.Errorf("%w: WithOwner(%.40q): from 1 to %d bytes of printable text", ErrInvalidOption,
-				name, maxOwner)
-		}
-		c.name = name
-		return nil
-	}
+	name = strings.TrimSpace(name)
+	printable := utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	})
+	return errs.Option(func(c *config) { c.name = name }, name == "" || len(name) > maxOwner || !printable,
+		ErrInvalidOption, "WithOwner(%.40q): from 1 to %d bytes of printable text", name, maxOwner)
 }
 
 // WithNotify makes the keeper call f when its number changes, is lost, is overdue or is back, for
@@ -120,39 +104,23 @@ func WithOwner(name string) Option {
 // for f either, so calls for what happened before may come after it. A panic in f ends the program,
 // as in any goroutine.
 func WithNotify(f func(Event)) Option {
-	return func(c *config) error {
-		if f == nil {
-			return fmt.Errorf("%w: WithNotify(nil): leave the option out", ErrInvalidOption)
-		}
-		c.notify = f
-		return nil
-	}
+	return errs.Option(func(c *config) { c.notify = f }, f == nil, ErrInvalidOption,
+		"WithNotify(nil): leave the option out")
 }
 
 // WithLogger sets where the keeper reports what an operator should know: which number it took, that
 // the store does not answer and answers again, that it lost a number. By default it is
 // slog.Default() at the time of [Acquire].
 func WithLogger(l *slog.Logger) Option {
-	return func(c *config) error {
-		if l == nil {
-			return fmt.Errorf("%w: WithLogger(nil): to silence the keeper use slog.New(slog.DiscardHandler)",
-				ErrInvalidOption)
-		}
-		c.log = l
-		return nil
-	}
+	return errs.Option(func(c *config) { c.log = l }, l == nil, ErrInvalidOption,
+		"WithLogger(nil): to silence the keeper use slog.New(slog.DiscardHandler)")
 }
 
 // WithClock makes the keeper read the local time from now, for tests and simulations. The function
 // must be safe for concurrent use. Waiting still takes real time. By default it is time.Now.
 func WithClock(now func() time.Time) Option {
-	return func(c *config) error {
-		if now == nil {
-			return fmt.Errorf("%w: WithClock(nil): a clock is needed", ErrInvalidOption)
-		}
-		c.now = now
-		return nil
-	}
+	return errs.Option(func(c *config) { c.now = now }, now == nil, ErrInvalidOption,
+		"WithClock(nil): a clock is needed")
 }
 
 // configure applies the options over the defaults and reports all faults at once.

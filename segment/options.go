@@ -40,39 +40,24 @@ type config struct {
 // that needs more numbers than a block claims as many as it needs. With WithBlock(1, 1) nothing is claimed
 // ahead: each number is one trip to the store, and there are no gaps as long as no answer is lost.
 func WithBlock(least, most int64) Option {
-	return func(c *config) error {
-		if least < 1 || most < least || most > maxBlock {
-			return fmt.Errorf("%w: WithBlock(%d, %d): at least 1, and not more than %d", ErrInvalidOption,
-				least, most, int64(maxBlock))
-		}
-		c.least, c.most = least, most
-		return nil
-	}
+	return errs.Option(func(c *config) { c.least, c.most = least, most },
+		least < 1 || most < least || most > maxBlock, ErrInvalidOption,
+		"WithBlock(%d, %d): at least 1, and not more than %d", least, most, int64(maxBlock))
 }
 
 // WithHorizon sets how long a block should last, and so how long an outage of the store may be that nobody
 // notices: at a constant rate at least nine tenths of it, once the size of the blocks has adapted. The
 // default is 15 minutes, and a larger horizon means larger gaps after a restart. It has to be positive.
 func WithHorizon(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("%w: WithHorizon(%v): a positive duration", ErrInvalidOption, d)
-		}
-		c.horizon = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.horizon = d }, d <= 0, ErrInvalidOption,
+		"WithHorizon(%v): a positive duration", d)
 }
 
 // WithStart sets the least number, which is 1 by default. It takes effect whenever the counter is below
 // it, and never lowers a counter. For [Daily] it is the first number of each day.
 func WithStart(first int64) Option {
-	return func(c *config) error {
-		if first < 1 || first > maxNumber {
-			return fmt.Errorf("%w: WithStart(%d): from 1 to %d", ErrInvalidOption, first, int64(maxNumber))
-		}
-		c.start = first
-		return nil
-	}
+	return errs.Option(func(c *config) { c.start = first }, first < 1 || first > maxNumber, ErrInvalidOption,
+		"WithStart(%d): from 1 to %d", first, int64(maxNumber))
 }
 
 // WithResidue makes the source use only the numbers that leave this remainder when they are divided by the
@@ -81,65 +66,40 @@ func WithStart(first int64) Option {
 // refuses another residue for the same counter with [ErrResidue]. For [Daily] it applies to the number
 // within the day. The modulus is from 1 to 1,048,576, and the remainder from 0 to the modulus minus 1.
 func WithResidue(remainder, modulus int64) Option {
-	return func(c *config) error {
-		if modulus < 1 || modulus > maxModulus || remainder < 0 || remainder >= modulus {
-			return fmt.Errorf("%w: WithResidue(%d, %d): a modulus from 1 to %d, and a remainder from 0 to the "+
-				"modulus minus 1", ErrInvalidOption, remainder, modulus, maxModulus)
-		}
-		c.remainder, c.modulus = remainder, modulus
-		return nil
-	}
+	return errs.Option(func(c *config) { c.remainder, c.modulus = remainder, modulus },
+		modulus < 1 || modulus > maxModulus || remainder < 0 || remainder >= modulus, ErrInvalidOption,
+		"WithResidue(%d, %d): a modulus from 1 to %d, and a remainder from 0 to the modulus minus 1", remainder,
+		modulus, maxModulus)
 }
 
 // WithMaxWait sets how long a call waits for the store when no numbers are left, before it fails with
 // [ErrExhausted]. The default is 1 s. With 0 a call never waits, so the first call of a source fails, too.
 func WithMaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%w: WithMaxWait(%v): not negative", ErrInvalidOption, d)
-		}
-		c.maxWait = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.maxWait = d }, d < 0, ErrInvalidOption,
+		"WithMaxWait(%v): not negative", d)
 }
 
 // WithText sets the text of a number for fields of kind string. See [Source.Text]. By default it is the
 // number in decimal digits. The function must be safe for concurrent use, and must return different texts
 // for different numbers.
 func WithText(text func(number int64) string) Option {
-	return func(c *config) error {
-		if text == nil {
-			return fmt.Errorf("%w: WithText(nil): leave the option out for decimal digits", ErrInvalidOption)
-		}
-		c.text = text
-		return nil
-	}
+	return errs.Option(func(c *config) { c.text = text }, text == nil, ErrInvalidOption,
+		"WithText(nil): leave the option out for decimal digits")
 }
 
 // WithClock makes the source read the time from now, for tests. It decides how large the next block is, and
 // which day it is for [Daily]. Waiting still takes real time. The function must be safe for concurrent use.
 // By default it is time.Now.
 func WithClock(now func() time.Time) Option {
-	return func(c *config) error {
-		if now == nil {
-			return fmt.Errorf("%w: WithClock(nil): a clock is needed", ErrInvalidOption)
-		}
-		c.now = now
-		return nil
-	}
+	return errs.Option(func(c *config) { c.now = now }, now == nil, ErrInvalidOption,
+		"WithClock(nil): a clock is needed")
 }
 
 // WithLogger sets where the source reports what an operator should know: that its store does not answer,
 // and that it answers again. By default it is slog.Default() at the time of [New].
 func WithLogger(l *slog.Logger) Option {
-	return func(c *config) error {
-		if l == nil {
-			return fmt.Errorf("%w: WithLogger(nil): to silence the source use slog.New(slog.DiscardHandler)",
-				ErrInvalidOption)
-		}
-		c.log = l
-		return nil
-	}
+	return errs.Option(func(c *config) { c.log = l }, l == nil, ErrInvalidOption,
+		"WithLogger(nil): to silence the source use slog.New(slog.DiscardHandler)")
 }
 
 // configure applies the options over the defaults and reports all faults at once.

@@ -66,6 +66,17 @@ func Options[T any, O ~func(*T) error](set *T, options []O, wrong error) error {
 	return errors.Join(faults...)
 }
 
+// Option returns an option that sets something, or an error of the kind wrong if what it would set is faulty.
+func Option[T any](set func(*T), faulty bool, wrong error, format string, args ...any) func(*T) error {
+	return func(t *T) error {
+		if faulty {
+			return fmt.Errorf("%w: %s", wrong, fmt.Sprintf(format, args...))
+		}
+		set(t)
+		return nil
+	}
+}
+
 // Kind returns an error with a text and an identity of its own, for which errors.Is finds the kind as well.
 func Kind(text string, kind error) error { return &kindError{text, kind} }
 

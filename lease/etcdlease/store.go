@@ -60,8 +60,16 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 		return nil, fmt.Errorf("%w: etcdlease: no prefix; name one, like \"snowflake/\"", lease.ErrInvalidOption)
 	}
 	s := &Store{client: client, prefix: prefix + "nodes/"}
-	if err := s.configure(opts); err != nil {
-		return nil, err
+	fault := errs.Options(s, opts, lease.ErrInvalidOption)
+	if s.local && (s.http != nil || s.clockURLs != nil) {
+		fault = errors.Join(fault, fmt.Errorf("%w: WithLocalClock asks nobody, so leave out WithHTTPClient and "+
+			"WithClockURLs", lease.ErrInvalidOption))
+	}
+	if fault != nil {
+		return nil, fmt.Errorf("etcdlease: %w", fault)
+	}
+	if s.http == nil {
+		s.http = newHTTPClient((&net.Dialer{Timeout: askTimeout}).DialContext)
 	}
 	return s, nil
 }
@@ -77,13 +85,8 @@ type Option func(*Store) error
 // By default, endpoints are asked with a client that verifies certificates against those of the
 // system, uses no proxy, and waits 5 s. The given one is never changed; nil is an error.
 func WithHTTPClient(client *http.Client) Option {
-	return func(s *Store) error {
-		if client == nil {
-			return fmt.Errorf("%w: WithHTTPClient needs a client, not nil", lease.ErrInvalidOption)
-		}
-		s.http, s.tls = client, true
-		return nil
-	}
+	return errs.Option(func(s *Store) { s.http, s.tls = client, true }, client == nil, lease.ErrInvalidOption,
+		"WithHTTPClient needs a client, not nil")
 }
 
 // WithClockURLs tells the store to ask these addresses for the time, each an http or https URL, in
@@ -121,21 +124,6 @@ func WithLocalClock() Option {
 		s.local = true
 		return nil
 	}
-}
-
-func (s *Store) configure(options []Option) error {
-	fault := errs.Options(s, options, lease.ErrInvalidOption)
-	if s.local && (s.http != nil || s.clockURLs != nil) {
-		fault = errors.Join(fault, fmt.Errorf("%w: WithLocalClock asks nobody, so leave out WithHTTPClient and "+
-			"WithClockURLs", lease.ErrInvalidOption))
-	}
-	if fault != nil {
-		return fmt.Errorf("etcdlease: %w", fault)
-	}
-	if s.http == nil {
-		s.http = defaultHTTPClient()
-	}
-	return nil
 }
 
 // Identity returns the random identity of the records under the prefix. It lies in a key among theirs, which
@@ -290,9 +278,11 @@ func (s *Store) ask(ctx context.Context, address string) (time.Time, error) {
 		var socket string
 		target, socket = clockURL(address, s.tls)
 		if socket != "" {
-			transport := socketTransport(socket)
-			defer transport.CloseIdleConnections()
-			client = &http.Client{Transport: transport, Timeout: askTimeout}
+			dialer := &net.Dialer{Timeout: askTimeout}
+			client = newHTTPClient(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", socket)
+			})
+			defer client.CloseIdleConnections()
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
@@ -339,24 +329,16 @@ func clockURL(endpoint string, tls bool) (target, socket string) {
 // askTimeout bounds the question to one address, where the caller's client does not.
 const askTimeout = 5 * time.Second
 
-// defaultHTTPClient is a client of the store's own. It goes by no proxy: the etcd client does not
+// newHTTPClient returns a client of the store's own. It goes by no proxy: the etcd client does not
 // either, and a proxy would tell its own time.
-func defaultHTTPClient() *http.Client {
+func newHTTPClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: askTimeout}).DialContext,
+		DialContext:         dial,
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     time.Minute,
 		TLSHandshakeTimeout: askTimeout,
 	}
 	return &http.Client{Transport: transport, Timeout: askTimeout}
-}
-
-func socketTransport(path string) *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: askTimeout}).DialContext(ctx, "unix", path)
-		},
-	}
 }
 
 // List returns all records as of one revision, which is the newest there is when it asks. If that

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 var _ zk.HostProvider = (*HostProvider)(nil)
@@ -72,14 +74,7 @@ func (p *HostProvider) Next() (server string, retryStart bool) {
 	if !all {
 		return server, p.ended.Err() != nil
 	}
-	pause := time.NewTimer(reconnectPause - rand.N(reconnectPause/2))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return server, false
-	case <-p.ended.Done():
-		return server, true
-	}
+	return server, attempt.Sleep(p.ended, reconnectPause-rand.N(reconnectPause/2)) != nil
 }
 
 // Dial opens a connection to a server. It is a zk.Dialer.

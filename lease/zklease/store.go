@@ -69,14 +69,8 @@ type Option func(*Store) error
 //
 // By default, everybody has all rights, as zk.WorldACL(zk.PermAll) says. No entry is an error.
 func WithACL(entries ...zk.ACL) Option {
-	return func(s *Store) error {
-		if len(entries) == 0 {
-			return fmt.Errorf("%w: WithACL needs at least one entry, or nobody could read what is written",
-				lease.ErrInvalidOption)
-		}
-		s.acl = slices.Clone(entries)
-		return nil
-	}
+	return errs.Option(func(s *Store) { s.acl = slices.Clone(entries) }, len(entries) == 0,
+		lease.ErrInvalidOption, "WithACL needs at least one entry, or nobody could read what is written")
 }
 
 // checkPath returns an error unless path is one that znodes may lie under.
@@ -112,10 +106,7 @@ func forbidden(r rune) bool {
 // another identity, and databases that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	id, err := s.identify(ctx)
-	if err != nil {
-		return lease.Identity{}, err
-	}
-	return lease.Identity{ID: id, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, nil
+	return lease.Identity{ID: id, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, err
 }
 
 // identify returns the identity that the records and their note had first. It makes what is missing of

@@ -43,13 +43,9 @@ type config struct {
 // WithToken sets the token that the client shows. It is sent over TLS, or over plain HTTP to an address of
 // this machine. For other addresses see [WithInsecure].
 func WithToken(token string) Option {
-	return func(c *config) error {
-		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("%w: WithToken: a token is printable ASCII without blanks", ErrOption)
-		}
-		c.token = token
-		return nil
-	}
+	return errs.Option(func(c *config) { c.token = token },
+		token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }), ErrOption,
+		"WithToken: a token is printable ASCII without blanks")
 }
 
 // WithInsecure allows a token to be sent over plain HTTP to another machine.
@@ -72,50 +68,30 @@ func WithSource(name string) Option {
 // which is also how many a server gives at once by default. With WithBlock(1, 1) nothing is fetched ahead,
 // and every call waits for the network.
 func WithBlock(least, most int) Option {
-	return func(c *config) error {
-		if least < 1 || most < least || most > mostBlock {
-			return fmt.Errorf("%w: WithBlock(%d, %d): from 1 to %d, the lesser one first", ErrOption, least, most,
-				mostBlock)
-		}
-		c.least, c.most = least, most
-		return nil
-	}
+	return errs.Option(func(c *config) { c.least, c.most = least, most },
+		least < 1 || most < least || most > mostBlock, ErrOption,
+		"WithBlock(%d, %d): from 1 to %d, the lesser one first", least, most, mostBlock)
 }
 
 // WithMaxAge sets how old an ID that was fetched ahead may become, more than 0. By default it is 5 s.
 // Segments and tickets have no time in them, so a long one suits them.
 func WithMaxAge(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("%w: WithMaxAge(%v) is not positive", ErrOption, d)
-		}
-		c.maxAge = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.maxAge = d }, d <= 0, ErrOption,
+		"WithMaxAge(%v) is not positive", d)
 }
 
 // WithAttempt sets how long a replica may take to answer before the next one is asked, from 1 ms up. By
 // default it is 1 s.
 func WithAttempt(d time.Duration) Option {
-	return func(c *config) error {
-		if d < time.Millisecond {
-			return fmt.Errorf("%w: WithAttempt(%v) is shorter than 1 ms", ErrOption, d)
-		}
-		c.attempt = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.attempt = d }, d < time.Millisecond, ErrOption,
+		"WithAttempt(%v) is shorter than 1 ms", d)
 }
 
 // WithMaxWait sets how long a call waits for a replica at all, if its context does not end before. By
 // default it is 10 s.
 func WithMaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("%w: WithMaxWait(%v) is not positive", ErrOption, d)
-		}
-		c.maxWait = d
-		return nil
-	}
+	return errs.Option(func(c *config) { c.maxWait = d }, d <= 0, ErrOption,
+		"WithMaxWait(%v) is not positive", d)
 }
 
 // WithTLS sets the configuration of TLS, for example the certificate of a private authority. It excludes
@@ -130,38 +106,22 @@ func WithTLS(t *tls.Config) Option {
 // WithAuthority sets the PEM file of the authorities that certificates of servers have to be of, in place of
 // those of the system. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
 func WithAuthority(file string) Option {
-	return func(c *config) error {
-		if file == "" {
-			return fmt.Errorf("%w: WithAuthority needs the name of a file", ErrOption)
-		}
-		c.authority = file
-		return nil
-	}
+	return errs.Option(func(c *config) { c.authority = file }, file == "", ErrOption,
+		"WithAuthority needs the name of a file")
 }
 
 // WithCertificate sets the PEM files of a certificate and of its key, which the client shows to servers that
 // run with tls-client-ca. They are read for every new connection, so they can be renewed while the client
 // runs. It changes the configuration of [WithTLS], and excludes [WithHTTPClient].
 func WithCertificate(cert, key string) Option {
-	return func(c *config) error {
-		if cert == "" || key == "" {
-			return fmt.Errorf("%w: WithCertificate needs the names of two files", ErrOption)
-		}
-		c.certificate = [2]string{cert, key}
-		return nil
-	}
+	return errs.Option(func(c *config) { c.certificate = [2]string{cert, key} }, cert == "" || key == "",
+		ErrOption, "WithCertificate needs the names of two files")
 }
 
 // WithHTTPClient sets the client that sends the requests. By default each Client has one of its own, which
 // follows no redirect, so a token goes nowhere else.
 func WithHTTPClient(h *http.Client) Option {
-	return func(c *config) error {
-		if h == nil {
-			return fmt.Errorf("%w: WithHTTPClient(nil)", ErrOption)
-		}
-		c.http = h
-		return nil
-	}
+	return errs.Option(func(c *config) { c.http = h }, h == nil, ErrOption, "WithHTTPClient(nil)")
 }
 
 // configure applies the options over the defaults and reports all faults at once.
