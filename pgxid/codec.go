@@ -19,9 +19,9 @@ func (c codec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pg
 	if _, ok := value.(snowflakeplugin.ID); ok {
 		switch format {
 		case pgtype.BinaryFormatCode:
-			return encodeBinary{}
+			return encodePlan(encodeBinary)
 		case pgtype.TextFormatCode:
-			return encodeText{}
+			return encodePlan(snowflakeplugin.ID.AppendText)
 		}
 	}
 	return c.Codec.PlanEncode(m, oid, format, value)
@@ -32,26 +32,27 @@ func (c codec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgt
 	if _, ok := target.(*snowflakeplugin.ID); ok {
 		switch format {
 		case pgtype.BinaryFormatCode:
-			return scanBinary{}
+			return scanPlan(scanBinary)
 		case pgtype.TextFormatCode:
-			return scanText{}
+			return scanPlan((*snowflakeplugin.ID).UnmarshalText)
 		}
 	}
 	return c.Codec.PlanScan(m, oid, format, target)
 }
 
-type (
-	encodeBinary struct{}
-	encodeText   struct{}
-	scanBinary   struct{}
-	scanText     struct{}
-)
+// encodePlan is the plan for an ID. Another type cannot come as long as pgx keeps one plan for each type.
+type encodePlan func(id snowflakeplugin.ID, buf []byte) ([]byte, error)
 
-func (encodeBinary) Encode(value any, buf []byte) ([]byte, error) {
+// Encode implements pgtype.EncodePlan.
+func (p encodePlan) Encode(value any, buf []byte) ([]byte, error) {
 	id, ok := value.(snowflakeplugin.ID)
 	if !ok {
-		return nil, errOtherType(value)
+		return nil, fmt.Errorf("pgxid: the plan for ID was given a value of type %T", value)
 	}
+	return p(id, buf)
+}
+
+func encodeBinary(id snowflakeplugin.ID, buf []byte) ([]byte, error) {
 	if id < 0 {
 		_, err := id.Value() // the same error as without this package
 		return nil, err
@@ -59,22 +60,22 @@ func (encodeBinary) Encode(value any, buf []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(buf, uint64(id)), nil
 }
 
-func (encodeText) Encode(value any, buf []byte) ([]byte, error) {
-	id, ok := value.(snowflakeplugin.ID)
-	if !ok {
-		return nil, errOtherType(value)
-	}
-	return id.AppendText(buf)
-}
+// scanPlan is the plan for an *ID and for a value that is not NULL.
+type scanPlan func(id *snowflakeplugin.ID, src []byte) error
 
-func (scanBinary) Scan(src []byte, target any) error {
+// Scan implements pgtype.ScanPlan.
+func (p scanPlan) Scan(src []byte, target any) error {
 	id, ok := target.(*snowflakeplugin.ID)
-	if !ok {
+	switch {
+	case !ok:
 		return pgtype.ErrScanTargetTypeChanged
-	}
-	if src == nil || id == nil {
+	case src == nil || id == nil:
 		return id.Scan(nil) // the same error as without this package
 	}
+	return p(id, src)
+}
+
+func scanBinary(id *snowflakeplugin.ID, src []byte) error {
 	if len(src) != 8 {
 		return fmt.Errorf("pgxid: the bigint has %d bytes, want 8", len(src))
 	}
@@ -84,20 +85,4 @@ func (scanBinary) Scan(src []byte, target any) error {
 	}
 	*id = snowflakeplugin.ID(n)
 	return nil
-}
-
-func (scanText) Scan(src []byte, target any) error {
-	id, ok := target.(*snowflakeplugin.ID)
-	if !ok {
-		return pgtype.ErrScanTargetTypeChanged
-	}
-	if src == nil || id == nil {
-		return id.Scan(nil)
-	}
-	return id.UnmarshalText(src)
-}
-
-// errOtherType cannot happen as long as pgx keeps one plan for each type.
-func errOtherType(value any) error {
-	return fmt.Errorf("pgxid: the plan for ID was given a value of type %T", value)
 }
