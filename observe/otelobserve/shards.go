@@ -1,6 +1,7 @@
 package otelobserve
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -30,23 +31,17 @@ type shards struct {
 // callbacks of GORM: it includes hooks, and of a write the transaction that GORM begins for it. It returns
 // the errors of the meter.
 func Shards(meter metric.Meter, router Router) (gorm.Plugin, error) {
-	s := &shards{router: router}
-	var err error
-	if s.rows, err = meter.Int64Counter("snowflake.shard.rows", metric.WithUnit("{row}"),
-		metric.WithDescription("Rows that statements of the shard have read or written.")); err != nil {
-		return nil, fmt.Errorf("otelobserve: %w", err)
-	}
-	if s.errors, err = meter.Int64Counter("snowflake.shard.errors", metric.WithUnit("{statement}"),
-		metric.WithDescription("Statements of the shard that failed.")); err != nil {
-		return nil, fmt.Errorf("otelobserve: %w", err)
-	}
-	if s.seconds, err = meter.Float64Histogram("snowflake.shard.statement", metric.WithUnit("s"),
+	rows, err1 := meter.Int64Counter("snowflake.shard.rows", metric.WithUnit("{row}"),
+		metric.WithDescription("Rows that statements of the shard have read or written."))
+	failures, err2 := meter.Int64Counter("snowflake.shard.errors", metric.WithUnit("{statement}"),
+		metric.WithDescription("Statements of the shard that failed."))
+	seconds, err3 := meter.Float64Histogram("snowflake.shard.statement", metric.WithUnit("s"),
 		metric.WithDescription("Statements of the shard, by the time that they took."),
-		metric.WithExplicitBucketBoundaries(0.0005, 0.002, 0.008, 0.032, 0.128, 0.512, 2.048,
-			8.192)); err != nil {
+		metric.WithExplicitBucketBoundaries(0.0005, 0.002, 0.008, 0.032, 0.128, 0.512, 2.048, 8.192))
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("otelobserve: %w", err)
 	}
-	return s, nil
+	return &shards{router, rows, failures, seconds}, nil
 }
 
 const shardsName = "snowflake:shard_meter"
