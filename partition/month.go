@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
-	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 // laterPartition takes the rows of months that have no partition yet. Without it they would be refused.
@@ -27,15 +25,8 @@ const laterPartition = "_later"
 //
 // Unique keys, foreign keys and the old table on PostgreSQL are as for [ByShard]. So are the errors. In
 // addition there is one for months in the wrong order, outside of the layout, or more than 8191 of them.
-func ByMonth(db *gorm.DB, model any, first, last time.Time) ([]string, error) {
-	statements, err := byMonth(db, model, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("%w: partitions of %T: %w", errs.ErrSharding, model, err)
-	}
-	return statements, nil
-}
-
-func byMonth(db *gorm.DB, model any, first, last time.Time) ([]string, error) {
+func ByMonth(db *gorm.DB, model any, first, last time.Time) (statements []string, err error) {
+	defer complete(&err, model)
 	t, err := partitionable(db, model)
 	if err != nil {
 		return nil, err
@@ -80,14 +71,15 @@ func byMonth(db *gorm.DB, model any, first, last time.Time) ([]string, error) {
 // already has rows of the month, PostgreSQL refuses the statement, and MySQL and MariaDB copy the rows.
 //
 // The errors are those of ByMonth.
-func AddMonth(db *gorm.DB, model any, month time.Time) (string, error) {
+func AddMonth(db *gorm.DB, model any, month time.Time) (statement string, err error) {
+	defer complete(&err, model)
 	t, err := partitionable(db, model)
-	var m partitionMonth
-	if err == nil {
-		m, err = t.month(monthOf(month))
-	}
 	if err != nil {
-		return "", fmt.Errorf("%w: partitions of %T: %w", errs.ErrSharding, model, err)
+		return "", err
+	}
+	m, err := t.month(monthOf(month))
+	if err != nil {
+		return "", err
 	}
 	if t.mysql {
 		return fmt.Sprintf("ALTER TABLE %s REORGANIZE PARTITION %s INTO (%s, %s)", t.table,

@@ -46,15 +46,8 @@ const maxPartitions = 8192
 //
 // [snowflakeplugin.ErrSharding]: https://pkg.go.dev/github.com/snowflakeplugin/snowflakeplugin#ErrSharding
 // [snowflakeplugin.Router]: https://pkg.go.dev/github.com/snowflakeplugin/snowflakeplugin#Router
-func ByShard(db *gorm.DB, model any, partitions int) ([]string, error) {
-	statements, err := byShard(db, model, partitions)
-	if err != nil {
-		return nil, fmt.Errorf("%w: partitions of %T: %w", errs.ErrSharding, model, err)
-	}
-	return statements, nil
-}
-
-func byShard(db *gorm.DB, model any, partitions int) ([]string, error) {
+func ByShard(db *gorm.DB, model any, partitions int) (statements []string, err error) {
+	defer complete(&err, model)
 	t, err := partitionable(db, model)
 	if err != nil {
 		return nil, err
@@ -78,6 +71,13 @@ func byShard(db *gorm.DB, model any, partitions int) ([]string, error) {
 			t.partition(fmt.Sprintf("%02d", i)), t.table, partitions, i))
 	}
 	return t.divided("HASH", parts), nil
+}
+
+// complete says in an error which model it is about.
+func complete(err *error, model any) {
+	if *err != nil {
+		*err = fmt.Errorf("%w: partitions of %T: %w", errs.ErrSharding, model, *err)
+	}
 }
 
 // layouter is what the plugin, under whose name the database has it, says about IDs.
