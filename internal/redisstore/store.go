@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 //go:embed now.lua
@@ -173,24 +175,20 @@ func (s *Store) run(
 		answer []string
 		err    error
 	}
-	done := make(chan result, 1)
-	go func() {
+	r, late := attempt.Detached(ctx, func() (r result, _ error) {
 		command, err := send(ctx)
-		var answer []string
-		if command.Err() == nil {
-			answer = texts(command.Val())
+		if r.err = err; command.Err() == nil {
+			r.answer = texts(command.Val())
 		}
-		done <- result{answer, err}
-	}()
-	select {
-	case r := <-done:
-		if r.err != nil {
-			return r.answer, s.failed(r.err)
-		}
-		return r.answer, nil
-	case <-ctx.Done():
+		return r, nil
+	})
+	switch {
+	case late != nil:
 		return nil, s.ended(ctx)
+	case r.err != nil:
+		return r.answer, s.failed(r.err)
 	}
+	return r.answer, nil
 }
 
 // ended is the error of a request whose context has ended.

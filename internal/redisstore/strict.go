@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 // master returns a client of the one server that has the key, because a confirmation is about the connection
@@ -112,15 +114,10 @@ func (s *Store) Warn(ctx context.Context) {
 	if s.config.Strict != nil || !s.looked.CompareAndSwap(false, true) {
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	_, _ = attempt.Detached(ctx, func() (any, error) {
 		s.look(ctx)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+		return nil, nil
+	})
 }
 
 // look is Warn without an end. A server that does not answer is looked at the next time.
