@@ -29,14 +29,14 @@ func TestColumnsLineUpBehindWideLetters(t *testing.T) {
 	}
 	said := wrap(strings.Repeat("龍龍 ", 40), "  - ")
 	for line := range strings.Lines(said) {
-		if width(strings.TrimSuffix(line, "\n")) > lineWidth {
-			t.Errorf("%d columns: %s", width(line), line)
+		if columnsOf(strings.TrimSuffix(line, "\n")) > lineWidth {
+			t.Errorf("%d columns: %s", columnsOf(line), line)
 		}
 	}
 	m := &meter{columns: 70, last: merge.Progress{Phase: "copy", Table: "龍龍龍龍龍龍龍龍龍龍", Done: 1, Total: 200,
 		RowsPerSecond: 10, Left: time.Minute}}
-	if bar := m.bar(); width(bar) > 69 || width(bar) < 68 {
-		t.Errorf("%d columns: %s", width(bar), bar)
+	if bar := m.bar(); columnsOf(bar) > 69 || columnsOf(bar) < 68 {
+		t.Errorf("%d columns: %s", columnsOf(bar), bar)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"golang.org/x/text/width"
 )
 
 // say writes to a stream of the process. An error is ignored, because there is nobody left to tell.
@@ -78,41 +80,25 @@ func spell(d time.Duration) string {
 // lineWidth is the largest width of a line of text, in columns.
 const lineWidth = 98
 
-// width returns how many columns of a terminal a text takes.
-func width(text string) (columns int) {
+// columnsOf returns how many columns of a terminal a text takes.
+func columnsOf(text string) (columns int) {
 	for _, r := range text {
 		columns += widthOf(r)
 	}
 	return columns
 }
 
+// widthOf returns 2 for full-width characters of Chinese, Japanese and Korean, and for emoji. Terminals use
+// one column for what Unicode calls "ambiguous".
 func widthOf(r rune) int {
-	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me): // a mark that combines with the letter before it
+	if unicode.In(r, unicode.Mn, unicode.Me) { // a mark that combines with the letter before it
 		return 0
-	case wide(r):
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
 		return 2
 	}
 	return 1
-}
-
-// wide tells whether a character takes two columns of a terminal. Full-width characters of Chinese, Japanese
-// and Korean do, and so do emoji. Terminals use one column for what Unicode calls "ambiguous".
-func wide(r rune) bool {
-	if r < 0x1100 {
-		return false
-	}
-	for _, block := range [][2]rune{
-		{0x1100, 0x115f}, // the first parts of Korean syllables
-		{0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xa960, 0xa97c}, {0xac00, 0xd7a3}, {0xf900, 0xfaff},
-		{0xfe30, 0xfe6f}, {0xff01, 0xff60}, {0xffe0, 0xffe6}, {0x17000, 0x18cff}, {0x1b000, 0x1b2ff},
-		{0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
-	} {
-		if block[0] <= r && r <= block[1] {
-			return true
-		}
-	}
-	return false
 }
 
 // cut returns the longest beginning of a text that fits into a number of columns.
@@ -127,7 +113,7 @@ func cut(text string, columns int) string {
 
 // padding returns the spaces that fill a column after a text.
 func padding(text string, columns int) string {
-	return strings.Repeat(" ", max(columns-width(text), 0))
+	return strings.Repeat(" ", max(columns-columnsOf(text), 0))
 }
 
 func comma(n int64) string {
@@ -177,7 +163,7 @@ func (g *grid) print(w io.Writer) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], width(cell))
+			widths[i] = max(widths[i], columnsOf(cell))
 		}
 	}
 	for _, cells := range g.rows {
@@ -202,15 +188,15 @@ func (g *grid) print(w io.Writer) {
 func wrap(text, bullet string) string {
 	var b strings.Builder
 	b.WriteString(bullet)
-	column, first := width(bullet), true
+	column, first := columnsOf(bullet), true
 	for word := range strings.FieldsSeq(text) {
-		long := width(word)
+		long := columnsOf(word)
 		switch {
 		case first:
 			first = false
 		case column+1+long > lineWidth:
-			b.WriteString("\n" + strings.Repeat(" ", width(bullet)))
-			column = width(bullet)
+			b.WriteString("\n" + strings.Repeat(" ", columnsOf(bullet)))
+			column = columnsOf(bullet)
 		default:
 			b.WriteByte(' ')
 			column++

@@ -26,6 +26,7 @@ var required = map[string]string{
 	"github.com/go-sql-driver/mysql": "its DSNs, in tests; gorm.io/driver/mysql requires it anyway",
 	"github.com/jackc/pgx/v5":        "pgxid; gorm.io/driver/postgres requires it anyway",
 	"go.yaml.in/yaml/v3":             "the plan of a merge, a file that people review; it requires nothing itself",
+	"golang.org/x/text":              "widths of characters in the tables of the command; pgx requires it anyway",
 }
 
 // A goMod is the part of the output of go mod edit -json that the rules need.
