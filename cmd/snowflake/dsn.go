@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
@@ -18,6 +19,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dsn"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
 )
 
 const (
@@ -134,3 +136,27 @@ func openGORM(e *env, text string) (*gorm.DB, *sql.DB, error) {
 	}
 	return db, pool, err
 }
+
+// secretsOf finds the secrets of a plan. Package merge does not print them, but a driver may repeat one in an
+// error.
+func secretsOf(plan *merge.Plan) dsn.Secrets {
+	all := []string{plan.Target.DSN}
+	for _, s := range plan.Servers {
+		all = append(all, s.DSN)
+	}
+	for i, one := range all {
+		if name, ok := strings.CutPrefix(one, "$"); ok {
+			all[i] = os.Getenv(strings.Trim(name, "{}"))
+		}
+	}
+	return dsn.SecretsOf(all...)
+}
+
+// hidden is an error with a text of its own.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.err }

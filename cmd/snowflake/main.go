@@ -315,17 +315,13 @@ func runCompletion(_ context.Context, e *env, _ *options, args []string) error {
 	if len(args) != 1 {
 		return usagef("completion: exactly one shell is needed, one of: %s", strings.Join(shells(), ", "))
 	}
-	for _, shell := range shells() {
-		if args[0] == shell {
-			script, err := completionScripts.ReadFile("completion/snowflake." + shell)
-			if err != nil {
-				return err
-			}
-			_, err = e.out.Write(script)
-			return err
-		}
+	script, err := completionScripts.ReadFile("completion/snowflake." + args[0])
+	if err != nil {
+		return usagef("completion: there is no script for %q, only for: %s", args[0],
+			strings.Join(shells(), ", "))
 	}
-	return usagef("completion: there is no script for %q, only for: %s", args[0], strings.Join(shells(), ", "))
+	_, err = e.out.Write(script)
+	return err
 }
 
 // candidate is a word that can stand at the cursor, and what it means.
