@@ -17,24 +17,18 @@ type block struct {
 
 const cacheLine = 64
 
-// reserve takes up to n numbers. They begin at index. It also tells whether they are the ones that
-// should trigger the next claim.
-func (b *block) reserve(n int64) (index, got int64, refill bool) {
-	end := b.taken.Add(n)
-	index = end - n
-	got = min(n, max(b.count-index, 0))
-	return index, got, index < b.refill && b.refill <= index+got
-}
-
-// fill sets the first elements of ids to numbers of the block, as many as there are.
+// fill sets the first elements of ids to numbers of the block, as many as there are. It also tells whether
+// they are the ones that should trigger the next claim.
 func (b *block) fill(ids []int64) (got int, refill bool) {
-	index, n, refill := b.reserve(int64(len(ids)))
+	n := int64(len(ids))
+	index := b.taken.Add(n) - n
+	n = min(n, max(b.count-index, 0))
 	number, step := b.first+index*b.step, b.step
 	for i := range ids[:n] {
 		ids[i] = number
 		number += step
 	}
-	return int(n), refill
+	return int(n), index < b.refill && b.refill <= index+n
 }
 
 func (b *block) used() int64 { return min(b.taken.Load(), b.count) }

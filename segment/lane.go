@@ -72,19 +72,13 @@ type lane struct {
 	attempts *attempt.Attempts // used by the goroutine that claims blocks
 
 	fetch fetch
-	count counts
+	// What Stats tells of the past. Retired are the numbers of blocks that were used up.
+	retired, claims, failures int64
 }
 
 // A waiter is a call that waits. The lane's mu guards it.
 type waiter struct {
 	rest []int64 // what it has not got yet
-}
-
-// counts are what Stats tells of the past.
-type counts struct {
-	retired  int64 // numbers of blocks that were used up
-	claims   int64
-	failures int64
 }
 
 // fetch is the state of the goroutine that claims blocks. The lane's mu guards it.
@@ -211,7 +205,7 @@ func (l *lane) take(ids []int64) (got int) {
 
 // replace makes b the current block, when the current one is used up. The caller holds mu.
 func (l *lane) replace(b *block) {
-	l.count.retired += l.current.Load().count
+	l.retired += l.current.Load().count
 	l.current.Store(b)
 }
 
@@ -328,7 +322,7 @@ func (l *lane) adapt() {
 
 // issued is how many numbers were given out. The caller holds mu.
 func (l *lane) issued() int64 {
-	return l.count.retired + l.current.Load().used() - int64(len(l.spare))
+	return l.retired + l.current.Load().used() - int64(len(l.spare))
 }
 
 // run claims a block, and tries until it has one.
@@ -393,7 +387,7 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 	known := lasting(f.failure)
 	f.attempt, f.failure, f.probe = time.Time{}, err, false
 	if err == nil {
-		l.count.claims++
+		l.claims++
 		if f.warned {
 			l.config.log.Info("segment: the store answers again", "counter", l.name,
 				"failing_since", f.failingSince)
@@ -417,7 +411,7 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 		}
 		return true
 	}
-	l.count.failures++
+	l.failures++
 	f.failed = time.Now()
 	if f.failingSince.IsZero() {
 		f.failingSince = began
@@ -458,11 +452,11 @@ func (l *lane) claimBlock(ctx context.Context, size int64, t Terms) (*block, err
 	c := &l.config
 	width := min(size, maxBlock) * c.modulus
 	if ts, ok := l.store.(TermsStore); ok {
-		first, err := l.claimUpTo(ctx, ts, width, t)
+		first, width, err := l.claimUpTo(ctx, ts, width, t)
 		if err != nil {
 			return nil, err
 		}
-		return l.blockOf(first.number, first.width)
+		return l.blockOf(first, width)
 	}
 	// The store knows no terms, so numbers below the first one are claimed and thrown away.
 	for {
@@ -480,25 +474,19 @@ func (l *lane) claimBlock(ctx context.Context, size int64, t Terms) (*block, err
 	}
 }
 
-// A run is what a claim returned.
-type run struct{ number, width int64 }
-
-// claimUpTo claims a run. Near the end of the counter it is shorter, if fewer numbers are left than a
-// block has, but not than the calls that wait need.
-func (l *lane) claimUpTo(ctx context.Context, s TermsStore, width int64, t Terms) (run, error) {
+// claimUpTo claims a run of numbers, and returns the first one and how many there are. Near the end of the
+// counter the run is shorter, if fewer numbers are left than a block has, but not than calls wait for.
+func (l *lane) claimUpTo(ctx context.Context, s TermsStore, width int64, t Terms) (int64, int64, error) {
 	for {
 		first, err := s.ClaimOn(ctx, l.name, width, t)
-		if err == nil {
-			return run{first, width}, nil
-		}
-		if !errors.Is(err, ErrFull) || width == t.Modulus {
-			return run{}, err
+		if !errors.Is(err, ErrFull) {
+			return first, width, err
 		}
 		l.mu.Lock()
 		least := max(l.waiting, 1) * t.Modulus
 		l.mu.Unlock()
 		if width <= least {
-			return run{}, err
+			return 0, 0, err
 		}
 		width = max(width/2/t.Modulus*t.Modulus, least)
 	}
@@ -542,7 +530,7 @@ func (l *lane) refused(number int64) {
 	f.doubted, f.stale = f.highest, true
 	f.last = time.Time{} // that this block did not last says nothing about the size of the next one
 	l.ahead, l.spare = nil, nil
-	l.count.retired += l.current.Load().used()
+	l.retired += l.current.Load().used()
 	l.current.Store(&block{})
 	l.config.log.Warn("segment: a number that was just given out is in use already; the numbers that are "+
 		"left are given up, and the next ones are claimed anew", "counter", l.name, "number", number)
@@ -562,7 +550,7 @@ func (l *lane) stats() Stats {
 	f := &l.fetch
 	s := Stats{
 		Name: l.name, Issued: l.issued(), Left: l.current.Load().left() + int64(len(l.spare)), Block: f.size,
-		Claims: l.count.claims, Failures: l.count.failures,
+		Claims: l.claims, Failures: l.failures,
 		LastClaim: f.last, FailingSince: f.failingSince, LastError: f.failure, Closed: l.closed,
 	}
 	if l.ahead != nil {
@@ -580,7 +568,7 @@ func (l *lane) close() error {
 	if !l.closed {
 		l.closed = true
 		l.end()
-		l.count.retired += l.current.Load().used()
+		l.retired += l.current.Load().used()
 		l.current.Store(&block{})
 		l.wake()
 	}

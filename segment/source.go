@@ -47,11 +47,6 @@ func (s *Source) Next(ctx context.Context) (int64, error) {
 		}
 		return b.first + (n-1)*b.step, nil
 	}
-	return s.wait(ctx)
-}
-
-// wait returns a new number when the current block has none.
-func (s *Source) wait(ctx context.Context) (int64, error) {
 	one := make([]int64, 1)
 	if err := s.supply.fill(ctx, one); err != nil {
 		return 0, err

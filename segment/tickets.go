@@ -54,7 +54,6 @@ func Tickets(sources ...*Source) (*Source, error) {
 		}
 		remainders[c.remainder] = i
 		t.lanes = append(t.lanes, lane)
-		t.config.maxWait = max(t.config.maxWait, c.maxWait)
 	}
 	source := &Source{text: sources[0].text, supply: t}
 	source.current.Store(&block{})
@@ -64,7 +63,6 @@ func Tickets(sources ...*Source) (*Source, error) {
 // tickets supplies numbers of several lanes in turn.
 type tickets struct {
 	lanes  []*lane
-	config config
 	turn   atomic.Uint64
 	closed atomic.Bool
 }
