@@ -10,6 +10,36 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 )
 
+// None of these errors is temporary: a retry does not help until somebody has changed the program or
+// the database. A database that does not answer, or takes no writes, is [lease.ErrStore] instead, and a
+// store that was closed returns [lease.ErrClosed]. They are the errors of the same names in package sqllease.
+var (
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
+	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
+	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
+	// is wrapped too.
+	ErrTable = sqllease.ErrTable
+
+	// ErrDatabase is returned by [New] and [DDL] for a handle that no store can work on: its dialect
+	// is not supported, there is no pool of database/sql behind it, or a pooler in between does not
+	// fit the driver's settings.
+	ErrDatabase = sqllease.ErrDatabase
+
+	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
+	ErrOption = sqllease.ErrOption
+)
+
+// Option changes one property of a [Store].
+type Option = gormpool.Option
+
+// WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
+// A dot separates the schema, or on MySQL the database, from the table. The default is
+// snowflake_nodes in the default schema of the connection.
+//
+// Stores on different tables do not know of each other and hand out the same numbers. All programs
+// that insert into the same tables need the same table of leases.
+func WithTable(name string) Option { return gormpool.WithTable(name) }
+
 // records is the store of package sqllease under a name that is not exported.
 type records = sqllease.Store
 

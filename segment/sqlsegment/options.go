@@ -6,6 +6,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/sqltable"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 )
@@ -21,6 +22,24 @@ const (
 	PostgreSQL Dialect = dialect.PostgreSQL
 	MySQL      Dialect = dialect.MySQL // MariaDB too
 	SQLite     Dialect = dialect.SQLite
+)
+
+// None of these errors is temporary: a retry does not help until somebody has changed the program or
+// the database. A database that does not answer, or takes no writes, is [segment.ErrStore] instead, and a
+// store that was closed returns [segment.ErrClosed].
+var (
+	// ErrTable is returned by [New] when the table does not exist and cannot be created, cannot be used,
+	// or is stored in a way that may lose rows, such as an UNLOGGED table of PostgreSQL or one of the
+	// engine MEMORY. The message has the statement that creates it or changes it. The database's own error
+	// is wrapped too.
+	ErrTable = errs.Lasting("sqlsegment: table cannot be used")
+
+	// ErrDatabase is returned by [New] and [DDL] for a database that no store can work on: its dialect
+	// is not supported, or a pooler in between does not fit the driver's settings.
+	ErrDatabase = errs.Lasting("sqlsegment: database cannot be used")
+
+	// ErrOption is returned by [New] and [DDL] for an option that is invalid.
+	ErrOption = errs.Lasting("sqlsegment: invalid option")
 )
 
 // Option changes one property of a [Store]. The options of this package are the only ones.
