@@ -52,23 +52,21 @@ func (c config) choose(records []Record, now time.Time) (free, held []Record) {
 	return append(free, recent...), held
 }
 
-// unused returns some of the numbers that have no record, at random.
+// unused returns some of the numbers that have no record, at random. From then on they are known as well.
 func (c config) unused(known map[int64]bool) []Record {
-	left := c.hi - c.lo + 1 - int64(len(known))
-	want := min(left, fresh)
+	size := c.hi - c.lo + 1
+	want := min(size-int64(len(known)), fresh)
 	var found []Record
-	taken := make(map[int64]bool)
 	add := func(node int64) {
-		if !known[node] && !taken[node] {
-			taken[node] = true
+		if !known[node] {
+			known[node] = true
 			found = append(found, Record{Node: node})
 		}
 	}
 	// Where most are unused a few throws of dice find them; where few are, a search does.
 	for try := 0; try < 4*fresh && int64(len(found)) < want; try++ {
-		add(c.lo + c.random(c.hi-c.lo+1))
+		add(c.lo + c.random(size))
 	}
-	size := c.hi - c.lo + 1
 	start := c.random(size)
 	for i := int64(0); i < size && int64(len(found)) < want; i++ {
 		add(c.lo + (start+i)%size)
