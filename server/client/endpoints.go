@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
 )
@@ -39,7 +40,7 @@ type endpoints struct {
 }
 
 type endpoint struct {
-	address string
+	address string // it never holds a token, so errors may name it
 	api     snowflakev1connect.IDServiceClient
 
 	rest  time.Duration // guarded by endpoints.mu, as is the next
@@ -67,17 +68,15 @@ func (e *endpoints) fetch(ctx context.Context, count int) ([]int64, error) {
 				return ids, nil
 			}
 			if lasting(err) {
-				return nil, fmt.Errorf("%w: %w", ErrRefused, attemptError(e.list[replica].address, err))
+				return nil, fmt.Errorf("%w: %s: %w", ErrRefused, e.list[replica].address, err)
 			}
 			if ctx.Err() != nil {
 				return nil, e.unavailable(context.Cause(ctx))
 			}
 			e.failed(replica, err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, e.unavailable(context.Cause(ctx))
-		case <-time.After(roundPause):
+		if err := attempt.Sleep(ctx, roundPause); err != nil {
+			return nil, e.unavailable(err)
 		}
 	}
 }
@@ -149,7 +148,7 @@ func (e *endpoints) unavailable(cause error) error {
 	var said []string
 	for _, one := range e.list {
 		if one.err != nil {
-			said = append(said, attemptError(one.address, one.err).Error())
+			said = append(said, one.address+": "+one.err.Error())
 		}
 	}
 	if len(said) == 0 {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -25,12 +24,6 @@ var (
 	// ErrOption is returned by [New] for endpoints or options that are wrong.
 	ErrOption = errors.New("client: invalid option")
 )
-
-// attemptError says which endpoint failed and why. It never holds a token, because those are in no
-// address.
-func attemptError(endpoint string, err error) error {
-	return fmt.Errorf("%s: %w", endpoint, err)
-}
 
 // lasting says whether another attempt would fail in the same way.
 func lasting(err error) bool {

@@ -361,10 +361,10 @@ func Version() string {
 
 // info returns the lines of the command INFO.
 func (d *Daemon) info() []string {
-	stats, leased := d.generator.Stats()
+	stats := d.generator.Reading().Stats
 	ready, why := d.Ready()
 	node := "none"
-	if leased {
+	if !stats.End.IsZero() {
 		node = fmt.Sprint(stats.Node)
 	}
 	c := d.limiter.Counts()

@@ -53,10 +53,9 @@ type Server struct {
 
 	settle atomic.Int64 // how long an idle connection may stay, once the service is ending; before that 0
 
-	mu       sync.Mutex
-	stopping bool
-	conns    map[*session]bool
-	serving  sync.WaitGroup
+	mu      sync.Mutex
+	conns   map[*session]bool
+	serving sync.WaitGroup
 }
 
 // New returns a server.
@@ -95,7 +94,6 @@ func (s *Server) Serve(listener net.Listener) error {
 // Shutdown closes all connections, and returns the error of ctx if commands were cut off.
 func (s *Server) Shutdown(ctx context.Context, settle time.Duration) error {
 	s.mu.Lock()
-	s.stopping = true
 	s.settle.Store(int64(max(settle, 1)))
 	for c := range s.conns {
 		c.wake()
@@ -129,7 +127,7 @@ func (s *Server) Shutdown(ctx context.Context, settle time.Duration) error {
 func (s *Server) add(c *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping {
+	if stopping, _ := s.stops(); stopping {
 		return false
 	}
 	s.conns[c] = true

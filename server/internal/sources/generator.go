@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
@@ -129,10 +130,8 @@ func (g *Generator) acquire(ctx context.Context) {
 		g.mu.Unlock()
 		g.options.Log.Warn("snowflaked: no node number could be leased; trying again",
 			"database", g.options.Database.Name, "error", err, "pause", pause)
-		select {
-		case <-ctx.Done():
+		if attempt.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastPause)
 	}
@@ -233,15 +232,6 @@ func (g *Generator) Reading() idcollector.Reading {
 		r.State = "overdue"
 	}
 	return r
-}
-
-// Stats returns what the generator has done, and the end of its window. It is zero without a number.
-func (g *Generator) Stats() (generator.Stats, bool) {
-	h := g.held.Load()
-	if h == nil {
-		return generator.Stats{}, false
-	}
-	return h.generator.Stats(), true
 }
 
 // Close ends the generator and gives the number back.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 )
 
 // lookEvery is how often Settle looks whether the connections are idle.
@@ -53,16 +55,9 @@ func (c *conns) settled(since, began time.Time) bool {
 // where Shutdown would close the connection under it. Settle ends with ctx at the latest. The time counts
 // from the beginning of the end, when answers began to say so.
 func (s *Server) Settle(ctx context.Context, began time.Time, idle time.Duration) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		if s.conns.settled(time.Now().Add(-idle), began) {
+	for !s.conns.settled(time.Now().Add(-idle), began) {
+		if attempt.Sleep(ctx, lookEvery) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
 		}
 	}
 }
