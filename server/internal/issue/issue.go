@@ -6,6 +6,7 @@
 package issue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,28 +59,17 @@ func New(
 // MaxTime is how long a request may take.
 func (d *Desk) MaxTime() time.Duration { return d.maxTime }
 
-// Check says whether a count is allowed and a source exists, and returns the name of the source.
-func (d *Desk) Check(name string, count int64) (string, error) {
-	if name == "" {
-		name = DefaultSource
-	}
-	if count < 1 || count > d.maxCount {
-		return "", &Fault{Kind: Invalid, Text: fmt.Sprintf(
-			"the count is %d, but a request may ask for 1 to %d IDs", count, d.maxCount)}
-	}
-	if d.sources[name] == nil {
-		return "", &Fault{Kind: Unknown, Text: fmt.Sprintf("there is no source %q; there are %s",
-			shorten(name), strings.Join(slices.Sorted(maps.Keys(d.sources)), ", "))}
-	}
-	return name, nil
-}
-
 // Issue returns count IDs of a source to a caller; an empty name means the generator. Every error is a
 // *[Fault].
 func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int64) ([]int64, error) {
-	name, err := d.Check(name, count)
-	if err != nil {
-		return nil, err
+	name = cmp.Or(name, DefaultSource)
+	if count < 1 || count > d.maxCount {
+		return nil, &Fault{Kind: Invalid, Text: fmt.Sprintf(
+			"the count is %d, but a request may ask for 1 to %d IDs", count, d.maxCount)}
+	}
+	if d.sources[name] == nil {
+		return nil, &Fault{Kind: Unknown, Text: fmt.Sprintf("there is no source %q; there are %s",
+			shorten(name), strings.Join(slices.Sorted(maps.Keys(d.sources)), ", "))}
 	}
 	who := caller.Token.Name()
 	if !caller.Token.Opens(name) {

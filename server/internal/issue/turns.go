@@ -1,8 +1,8 @@
 package issue
 
 import (
-	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,15 +24,14 @@ type turns struct {
 	count   uint64 // of all turns so far
 	current uint64 // the turn of now, 0 if there is none
 	lines   map[any]*line
-	order   list.List // of *line, the one whose turn is next in front
+	order   []*line // the one whose turn is next in front
 	timer   *time.Timer
 }
 
 // line has the requests of one client that wait.
 type line struct {
 	client any
-	place  *list.Element // in the order
-	queue  list.List     // of chan uint64
+	queue  []chan uint64
 }
 
 // take waits for a turn. The caller ends it with the number that it gets.
@@ -47,14 +46,14 @@ func (t *turns) take(ctx context.Context, client any) (number uint64, err error)
 	l := t.lines[client]
 	if l == nil {
 		l = &line{client: client}
-		l.place = t.order.PushBack(l)
+		t.order = append(t.order, l)
 		if t.lines == nil {
 			t.lines = make(map[any]*line)
 		}
 		t.lines[client] = l
 	}
 	turn := make(chan uint64, 1)
-	place := l.queue.PushBack(turn)
+	l.queue = append(l.queue, turn)
 	t.watch()
 	t.mu.Unlock()
 	select {
@@ -70,9 +69,10 @@ func (t *turns) take(ctx context.Context, client any) (number uint64, err error)
 			t.next()
 		}
 	default:
-		l.queue.Remove(place)
-		if l.queue.Len() == 0 {
-			t.remove(l)
+		l.queue = slices.DeleteFunc(l.queue, func(other chan uint64) bool { return other == turn })
+		if len(l.queue) == 0 {
+			t.order = slices.DeleteFunc(t.order, func(other *line) bool { return other == l })
+			delete(t.lines, l.client)
 		}
 	}
 	return 0, ctx.Err()
@@ -89,17 +89,17 @@ func (t *turns) end(number uint64) {
 
 // next begins the next turn. The caller holds mu.
 func (t *turns) next() {
-	front := t.order.Front()
-	if front == nil {
+	if len(t.order) == 0 {
 		t.current = 0
 		return
 	}
-	l := front.Value.(*line)                              //nolint:forcetypeassert // nothing else is in it
-	turn := l.queue.Remove(l.queue.Front()).(chan uint64) //nolint:forcetypeassert // as above
-	if l.queue.Len() == 0 {
-		t.remove(l)
+	l := t.order[0]
+	turn := l.queue[0]
+	t.order, l.queue = t.order[1:], l.queue[1:]
+	if len(l.queue) == 0 {
+		delete(t.lines, l.client)
 	} else {
-		t.order.MoveToBack(l.place)
+		t.order = append(t.order, l)
 	}
 	t.count++
 	t.current = t.count
@@ -113,15 +113,9 @@ func (t *turns) next() {
 
 // watch ends the turn of now when it is slow and somebody waits. The caller holds mu.
 func (t *turns) watch() {
-	if t.timer != nil || t.order.Len() == 0 {
+	if t.timer != nil || len(t.order) == 0 {
 		return
 	}
 	number := t.current
 	t.timer = time.AfterFunc(slowPortion, func() { t.end(number) })
-}
-
-// remove forgets a client that no longer waits. The caller holds mu.
-func (t *turns) remove(l *line) {
-	t.order.Remove(l.place)
-	delete(t.lines, l.client)
 }
