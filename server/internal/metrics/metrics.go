@@ -50,14 +50,12 @@ func (s *Set) Add(all ...prometheus.Collector) { s.registry.MustRegister(all...)
 // Read adds a metric with the state as its label, which is read at each scrape. Call it before the set is
 // read.
 func (s *Set) Read(name, help string, kind prometheus.ValueType, state string, read func() float64) {
-	labels := prometheus.Labels{"state": state}
+	opts := prometheus.Opts{Name: prefix + name, Help: help, ConstLabels: prometheus.Labels{"state": state}}
 	if kind == prometheus.CounterValue {
-		s.Add(prometheus.NewCounterFunc(
-			prometheus.CounterOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read))
+		s.Add(prometheus.NewCounterFunc(prometheus.CounterOpts(opts), read))
 		return
 	}
-	s.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help, ConstLabels: labels},
-		read))
+	s.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts), read))
 }
 
 // Observe counts an answered request. The protocol and the code have to come from a fixed list.
