@@ -113,8 +113,11 @@ type Conn struct {
 	gone    bool          // guarded by the limiter's mu
 }
 
-// SetIdle says whether the connection waits for a request.
+// SetIdle says whether the connection waits for a request. A nil connection is none that is counted.
 func (c *Conn) SetIdle(idle bool) {
+	if c == nil {
+		return
+	}
 	c.limiter.mu.Lock()
 	defer c.limiter.mu.Unlock()
 	switch {

@@ -17,7 +17,7 @@ func Commands(r io.Reader) (all [][]string, wrong bool, err error) {
 	for {
 		args, err := in.command()
 		if err != nil {
-			return all, errors.Is(err, errProtocol), err
+			return all, errors.As(err, new(protocolError)), err
 		}
 		all = append(all, append([]string{}, args...))
 	}

@@ -16,13 +16,11 @@ const (
 	readBuffer = 4096
 )
 
-// errProtocol is wrapped by the errors of what is no command. The connection cannot go on after one.
-var errProtocol = errors.New("Protocol error") //nolint:staticcheck // the wording of Redis
+// protocolError says why something is no command. The connection cannot go on after one.
+type protocolError string
 
-type protocolError struct{ text string }
-
-func (e *protocolError) Error() string { return errProtocol.Error() + ": " + e.text }
-func (e *protocolError) Unwrap() error { return errProtocol }
+// Error has the wording of Redis.
+func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
 // reader reads commands.
 type reader struct {
@@ -46,17 +44,17 @@ func (r *reader) command() ([]string, error) {
 		// Lines are for people at a terminal. What looks otherwise is another protocol, such as TLS, and its next
 		// line must not become a command.
 		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) {
-			return nil, &protocolError{"unprintable characters in a line of words"}
+			return nil, protocolError("unprintable characters in a line of words")
 		}
 		words := strings.Fields(line)
 		if len(words) > maxArgs {
-			return nil, &protocolError{"too many arguments"}
+			return nil, protocolError("too many arguments")
 		}
 		return append(r.args, words...), nil
 	}
-	count, err := length(line[1:], maxArgs)
-	if err != nil {
-		return nil, &protocolError{"invalid multibulk length"}
+	count, ok := length(line[1:], maxArgs)
+	if !ok {
+		return nil, protocolError("invalid multibulk length")
 	}
 	for range count {
 		arg, err := r.bulk()
@@ -74,18 +72,18 @@ func (r *reader) bulk() (string, error) {
 		return "", unexpected(err)
 	}
 	if !strings.HasPrefix(line, "$") {
-		return "", &protocolError{"expected '$'"}
+		return "", protocolError("expected '$'")
 	}
-	n, err := length(line[1:], maxArg)
-	if err != nil {
-		return "", &protocolError{"invalid bulk length"}
+	n, ok := length(line[1:], maxArg)
+	if !ok {
+		return "", protocolError("invalid bulk length")
 	}
 	var text [maxArg + 2]byte
 	if _, err := io.ReadFull(r.buf, text[:n+2]); err != nil {
 		return "", unexpected(err)
 	}
 	if string(text[n:n+2]) != "\r\n" {
-		return "", &protocolError{"a bulk string does not end with its length"}
+		return "", protocolError("a bulk string does not end with its length")
 	}
 	return string(text[:n]), nil
 }
@@ -95,7 +93,7 @@ func (r *reader) line() (string, error) {
 	line, err := r.buf.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine:
-		return "", &protocolError{"too big request"}
+		return "", protocolError("too big request")
 	case err != nil && len(line) > 0:
 		return "", unexpected(err)
 	case err != nil:
@@ -106,12 +104,9 @@ func (r *reader) line() (string, error) {
 
 // length reads a length from 0 to most. Redis sends -1 for an array that is null; as a command it is
 // empty, but clients send neither.
-func length(text string, most int) (int, error) {
+func length(text string, most int) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most || text[0] == '+' {
-		return 0, errProtocol
-	}
-	return n, nil
+	return n, err == nil && n >= 0 && n <= most && text[0] != '+'
 }
 
 // unexpected is the error of a connection that ends within a command.

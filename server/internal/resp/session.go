@@ -71,7 +71,7 @@ func (c *session) serve() {
 		}
 		args, err := c.reader.command()
 		if err != nil {
-			var wrong *protocolError
+			var wrong protocolError
 			if errors.As(err, &wrong) {
 				c.out.fail("ERR", wrong.Error())
 				_ = c.out.Flush()
@@ -126,13 +126,9 @@ func (c *session) await() error {
 	if err != nil {
 		return err
 	}
-	if c.idle != nil {
-		c.idle.SetIdle(true)
-	}
+	c.idle.SetIdle(true)
 	_, err = c.reader.buf.Peek(1)
-	if c.idle != nil {
-		c.idle.SetIdle(false)
-	}
+	c.idle.SetIdle(false)
 	c.mu.Lock()
 	c.waiting = false
 	c.mu.Unlock()

@@ -3,15 +3,19 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
@@ -123,12 +127,8 @@ func (d dialect) timeout(h http.Header) (time.Duration, bool) {
 // ServeHTTP implements http.Handler.
 func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, plain := dialectOf(r)
-	if !plain {
-		d.next.ServeHTTP(w, r)
-		return
-	}
-	limit, plain := kind.timeout(r.Header)
-	if !plain {
+	limit, known := kind.timeout(r.Header)
+	if !plain || !known {
 		d.next.ServeHTTP(w, r)
 		return
 	}
@@ -153,12 +153,8 @@ func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.next.ServeHTTP(w, r.WithContext(ctx))
 	}
 	whole := err == io.EOF && len(*buffer) <= d.maxBody //nolint:errorlint // as io.Reader has it
-	if !whole {
-		pass(ctx)
-		return
-	}
 	count, source, plain := kind.parse(*buffer)
-	if !plain {
+	if !whole || !plain {
 		pass(ctx)
 		return
 	}
@@ -182,8 +178,8 @@ func (d dialect) parse(text []byte) (count int64, source string, ok bool) {
 		if len(text) < envelopeHead || text[0] != 0 {
 			return 0, "", false
 		}
-		length := uint64(text[1])<<24 | uint64(text[2])<<16 | uint64(text[3])<<8 | uint64(text[4])
-		if text = text[envelopeHead:]; uint64(len(text)) != length {
+		length := binary.BigEndian.Uint32(text[1:])
+		if text = text[envelopeHead:]; uint64(len(text)) != uint64(length) {
 			return 0, "", false
 		}
 	}
@@ -203,7 +199,7 @@ func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, id
 	length := len(text)
 	if kind.envelope {
 		length -= envelopeHead
-		text[1], text[2], text[3], text[4] = byte(length>>24), byte(length>>16), byte(length>>8), byte(length)
+		binary.BigEndian.PutUint32(text[1:], uint32(length)) //nolint:gosec // the IDs of a request are few
 	}
 	compresses := acceptsCompression(first(r.Header, kind.accepts))
 	if compresses && length >= compressFrom {
@@ -264,3 +260,62 @@ type outcome struct {
 }
 
 type outcomeKey struct{}
+
+// How many bytes an ID takes at most, and what is around all of them.
+const (
+	maxProto = 10
+	envelope = 32
+)
+
+// The numbers of the fields of the messages.
+const (
+	fieldCount  = 1
+	fieldSource = 2
+	fieldIDs    = 1
+)
+
+// unset is the count of a request that does not say one.
+const unset = 1
+
+// parseProto reads a request in its usual form. It returns false for everything else, right or wrong.
+func parseProto(text []byte) (count int64, source string, ok bool) {
+	count = unset
+	for len(text) > 0 {
+		field, kind, n := protowire.ConsumeTag(text)
+		if n < 0 {
+			return 0, "", false
+		}
+		text = text[n:]
+		switch {
+		case field == fieldCount && kind == protowire.VarintType:
+			value, n := protowire.ConsumeVarint(text)
+			if n < 0 || value > math.MaxInt32 {
+				return 0, "", false
+			}
+			count, text = int64(value), text[n:]
+		case field == fieldSource && kind == protowire.BytesType:
+			value, n := protowire.ConsumeBytes(text)
+			if n < 0 || !utf8.Valid(value) {
+				return 0, "", false
+			}
+			source, text = string(value), text[n:]
+		default:
+			return 0, "", false
+		}
+	}
+	return count, source, true
+}
+
+// appendProto writes an answer as proto does.
+func appendProto(text []byte, ids []int64) []byte {
+	size := 0
+	for _, id := range ids {
+		size += protowire.SizeVarint(uint64(id)) //nolint:gosec // it is how a negative number is written, too
+	}
+	text = protowire.AppendTag(text, fieldIDs, protowire.BytesType)
+	text = protowire.AppendVarint(text, uint64(size)) //nolint:gosec // it is positive
+	for _, id := range ids {
+		text = protowire.AppendVarint(text, uint64(id)) //nolint:gosec // as above
+	}
+	return text
+}

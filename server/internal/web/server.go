@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -37,6 +38,8 @@ var (
 	errUnknownService = errors.New("there is no such service")
 	errEnding         = errors.New("this replica is ending")
 	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
+	errSlowBody       = errors.New("the body did not arrive in time")
+	errNoBody         = errors.New("the body could not be read")
 	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
 	errNoCertificate  = errors.New("a client certificate is needed")
 	errStrangeHost    = errors.New("this service asks for no token and no certificate, so it only answers " +
@@ -108,9 +111,7 @@ func New(o Options) *Server {
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			s.conns.note(conn, state)
-			if c := netlimit.Of(conn); c != nil {
-				c.SetIdle(state == http.StateIdle)
-			}
+			netlimit.Of(conn).SetIdle(state == http.StateIdle)
 		},
 	}
 	return s
@@ -195,6 +196,22 @@ func (o Options) errorLog() *log.Logger {
 	return slog.NewLogLogger(discardBody{o.Log.Handler()}, slog.LevelDebug)
 }
 
+// discardBody keeps the messages of net/http at the level of debugging, and cuts them: they may quote a
+// part of what a client has sent, which may be a secret that was sent to the wrong port.
+type discardBody struct{ slog.Handler }
+
+const maxMessage = 120
+
+// Handle implements slog.Handler.
+func (h discardBody) Handle(ctx context.Context, r slog.Record) error {
+	text := r.Message
+	if len(text) > maxMessage {
+		text = text[:maxMessage]
+	}
+	short := slog.NewRecord(r.Time, slog.LevelDebug, "snowflaked: connection: "+text, r.PC)
+	return h.Handler.Handle(ctx, short)
+}
+
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -239,6 +256,32 @@ type tokenKey struct{}
 func callerOf(ctx context.Context) issue.Caller {
 	token, _ := ctx.Value(tokenKey{}).(*access.Token)
 	return issue.Caller{Client: ctx.Value(connKey{}), Token: token}
+}
+
+// body is the body of a request. If it does not arrive as it should, its connection ends with the answer,
+// because what the client sends next cannot be told from the rest of the body. The error names no address.
+type body struct {
+	io.ReadCloser
+
+	answer http.ResponseWriter
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var tooLarge *http.MaxBytesError
+	var network net.Error
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	case errors.As(err, &tooLarge):
+	case errors.As(err, &network) && network.Timeout():
+		err = errSlowBody
+	default:
+		err = errNoBody
+	}
+	b.answer.Header().Set("Connection", "close")
+	return n, err
 }
 
 // gate bounds how many requests are worked on, and with them the memory that they need.
