@@ -365,43 +365,32 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 				return false, err
 			}
 		}
-		got, err := s.attempt(ctx, znode, prev, data)
-		switch {
-		case err != nil:
-			return false, err
-		case got == stored:
-			return true, nil
-		case got == differs && current && s.conn.SessionID() == session:
-			return false, nil
+		stored, differs, err := s.attempt(ctx, znode, prev, data)
+		if stored || err != nil || differs && current && s.conn.SessionID() == session {
+			return stored, err
 		}
 	}
 }
 
-// An outcome is what became of an attempt to swap.
-type outcome int
-
-const (
-	stored    outcome = iota
-	differs           // the record that was read is not the one to replace
-	overtaken         // it was, but has changed since
-)
-
-// attempt reads a record, compares it, and replaces it if it has not changed since.
-func (s *Store) attempt(ctx context.Context, znode string, prev lease.Record, data []byte) (outcome, error) {
+// attempt reads a record, compares it, and replaces it if it has not changed since. It differs if the record
+// that was read is not the one to replace.
+func (s *Store) attempt(
+	ctx context.Context, znode string, prev lease.Record, data []byte,
+) (stored, differs bool, err error) {
 	record, version, err := s.get(ctx, znode)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return differs, nil
+		return false, true, nil
 	case err != nil:
-		return 0, err
+		return false, false, err
 	case record.Owner != prev.Owner || record.Version != prev.Version:
-		return differs, nil
+		return false, true, nil
 	}
 	_, err = request(ctx, s, znode, func() (*zk.Stat, error) { return s.conn.Set(znode, data, version) })
-	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
-		return overtaken, nil
+	if errs.IsAny(err, zk.ErrBadVersion, zk.ErrNoNode) {
+		return false, false, nil // it has changed since
 	}
-	return stored, err
+	return err == nil, false, err
 }
 
 // create stores the first record of a node, if the mark has the identity that was seen first.

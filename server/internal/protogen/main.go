@@ -76,13 +76,7 @@ func run(ctx context.Context, check bool) error {
 
 // compile reads the .proto files and returns what protoc would send to a generator.
 func compile(ctx context.Context) (*pluginpb.CodeGeneratorRequest, error) {
-	var names []string
-	err := fs.WalkDir(os.DirFS(sources), ".", func(name string, _ fs.DirEntry, err error) error {
-		if strings.HasSuffix(name, ".proto") {
-			names = append(names, name)
-		}
-		return err
-	})
+	names, err := fs.Glob(os.DirFS(sources), "*/*/*.proto")
 	if err != nil {
 		return nil, err
 	}
