@@ -331,7 +331,7 @@ func (p *Plugin) warn(about any, text string, args ...any) {
 
 // warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.
 func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
-	for _, field := range p.plans.Unguarded(plan) {
+	for _, field := range plan.Unguarded() {
 		tag := "uniqueIndex"
 		if settings := field.Tag.Get("gorm"); settings != "" {
 			tag = settings + ";" + tag

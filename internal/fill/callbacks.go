@@ -21,6 +21,23 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// PluginName is the name under which GORM knows the plugin, and the prefix of its callbacks.
+const PluginName = "snowflake"
+
+// The plugin's callbacks. Those of creates are listed in the order in which they run.
+const (
+	callbackGuard     = PluginName + ":guard" // in place of all others after a failed Use
+	callbackWatch     = PluginName + ":watch"
+	callbackFill      = PluginName + ":fill"
+	callbackEnter     = PluginName + ":enter"
+	callbackInsert    = PluginName + ":before_insert"
+	callbackReconcile = PluginName + ":reconcile"
+	callbackReset     = PluginName + ":reset"
+
+	// An update saves associations too.
+	callbackTrack = PluginName + ":track"
+)
+
 // The callbacks of GORM that a create runs, in their order.
 const (
 	gormFirst       = "*" // before all that are placed in any other way
@@ -116,6 +133,9 @@ func Register(
 	}
 	return nil
 }
+
+// IsInUse reports whether the callbacks are registered.
+func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill) != nil }
 
 // surround replaces a callback of GORM, if it is there, by one that calls it.
 func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB))) error {
@@ -285,7 +305,7 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 	}
 	err := refuseRival(db, plan)
 	if err == nil {
-		err = f.notes.ensure(db, f.plans, plan)
+		err = f.notes.ensure(db, plan)
 	}
 	if err != nil {
 		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
@@ -440,7 +460,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	j.sent = &sentStatement{}
 	j.sent.conflict, j.sent.present = stmt.Clauses[clauseOnConflict]
 	ignores := insertIgnores(stmt)
-	alone := !ignores && f.isAboutKey(db, fr, conflict)
+	alone := !ignores && isAboutKey(db, fr, conflict)
 	if alone && len(j.given) == 0 {
 		delete(stmt.Clauses, clauseOnConflict)
 		j.send(stmt, fr, j.rows)
@@ -486,8 +506,8 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 
 // isAboutKey reports whether rows with new keys need no clause. Either its target is the primary key, or GORM
 // has put it there for an association, and the model has no other key that the clause could be for.
-func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
-	others := len(f.plans.uniqueIndexes(fr.plan)) > 0
+func isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
+	others := len(fr.plan.uniqueIndexes()) > 0
 	if targetsPrimaryKey(fr.plan.schema, conflict) {
 		return dialect.Kind(db.Name()).HasTarget() || !others
 	}
@@ -566,7 +586,7 @@ func (f *filler) afterFrame(db *gorm.DB, fr *frame) {
 	}
 	if upsert := fr.upsert; upsert != nil {
 		fr.upsert = nil
-		if err := reconcile(db, fr, upsert, f.plans); err != nil {
+		if err := reconcile(db, fr, upsert); err != nil {
 			_ = db.AddError(fmt.Errorf("snowflakeplugin: read the IDs of upserted %s back: %w",
 				fr.plan.schema.Name, err))
 		}
@@ -598,7 +618,7 @@ func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
 }
 
 // reconcile gives every doubtful cell the ID that is in the database, or no ID.
-func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
+func reconcile(db *gorm.DB, fr *frame, upsert *upsert) error {
 	if fr.rebuilds(db) {
 		return nil // GORM has made the slice anew, of the rows that came back
 	}
@@ -618,7 +638,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 		return nil
 	}
 	search := newSearch(db, fr, upsert)
-	for _, key := range searchKeys(db, fr, upsert.conflict, plans) {
+	for _, key := range searchKeys(db, fr, upsert.conflict) {
 		if err := search.findBy(key); err != nil {
 			return err
 		}
@@ -684,7 +704,7 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 	if !is {
 		return
 	}
-	index := d.fields(f.plans, fr.plan)
+	index := d.fields(fr.plan)
 	var rows []sentRow
 	var numbers []string
 	var words string

@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -285,12 +286,30 @@ func (f *frame) countVacant(columns columnMask) (empty int, found columnMask) {
 		if !columns.has(c) {
 			continue
 		}
-		if n := f.rows.vacant(c); n > 0 {
+		if n := f.vacant(c); n > 0 {
 			empty += n
 			found |= 1 << c
 		}
 	}
 	return empty, found
+}
+
+// vacant counts the empty cells of a column.
+func (f *frame) vacant(c int) (empty int) {
+	if column := f.plan.columns[c]; f.rows == &f.structs && f.structs.isTable(column) {
+		for i := range f.structs.rv.Len() {
+			if f.structs.rv.Index(i).Field(column.direct).Int() == 0 {
+				empty++
+			}
+		}
+		return empty
+	}
+	for i := range f.rows.count() {
+		if f.rows.isVacant(i, c) {
+			empty++
+		}
+	}
+	return empty
 }
 
 // write writes IDs into the empty cells, column by column.
@@ -314,7 +333,7 @@ func (f *frame) writeNamed(columns columnMask, ids []int64) error {
 		if !columns.has(c) {
 			continue
 		}
-		n := f.rows.vacant(c)
+		n := f.vacant(c)
 		for _, id := range rest[:n] {
 			if err := column.fits(id); err != nil {
 				return f.noFit(column, err)
@@ -414,11 +433,8 @@ func (m madeBy) union(other madeBy) madeBy {
 		}
 		all := made{ids: append(slices.Clone(m[name].ids), more.ids...), texts: map[string]int64{}}
 		slices.Sort(all.ids)
-		for _, texts := range []map[string]int64{m[name].texts, more.texts} {
-			for text, id := range texts {
-				all.texts[text] = id
-			}
-		}
+		maps.Copy(all.texts, m[name].texts)
+		maps.Copy(all.texts, more.texts)
 		m[name] = all
 	}
 	return m

@@ -102,14 +102,14 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 
 // ensure notes in the schema of the table of a statement where its IDs come from, and from which counters its
 // columns get numbers, unless that is known to be noted.
-func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
+func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
 	table := inPool{pool: pool, name: namedTable(stmt)}
 	numbered := inPool{pool, table.name, plan.numbered}
 	constant := stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
 	keysKnown := n.write == nil || constant && n.has(n.tables, table)
-	numbersKnown := !plan.named || constant && n.has(n.tables, numbered)
+	numbersKnown := plan.numbered == "" || constant && n.has(n.tables, numbered)
 	if db.DryRun || keysKnown && numbersKnown {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 	}
 	lasts := true
 	if !where.temporary {
-		lasts, err = n.numbers(stmt.Context, d, where.table, plans.numbered(plan))
+		lasts, err = n.numbers(stmt.Context, d, where.table, plan.numberedColumns())
 	}
 	if err == nil && lasts {
 		n.remember(numbered)

@@ -133,9 +133,9 @@ func (c *PlanCache) prepare(s *schema.Schema, shard *Shard, first func()) (p *Pl
 	}
 	first()
 	p = c.makePlan(s)
-	p.shard, p.wrap = shard, c.wrap
-	p.bound = p.bound || shard != nil
-	p.isOneCell = p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.bound && !p.nests
+	p.shard = shard
+	p.isOneCell = p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.nests &&
+		p.columns[0].like == nil && shard == nil
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 		notNull(column.field)
@@ -177,7 +177,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 
 // makePlan finds the fields to fill.
 func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
-	p := &Plan{schema: s, asks: c.asks, refills: s.BeforeCreate || s.BeforeSave}
+	p := &Plan{schema: s, cache: c, refills: s.BeforeCreate || s.BeforeSave}
 	p.tree = len(ownRelations(s))+len(s.Relationships.Many2Many) > 0
 	p.nests = p.tree || p.refills || s.AfterCreate || s.AfterSave
 	if isJoinTable(s) {
@@ -192,9 +192,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		if column == nil || err != nil {
 			continue
 		}
-		p.bound = p.bound || column.like != nil
 		if column.source != nil {
-			p.named = true
 			p.numbered += "\x00" + field.DBName + "\x00" + column.source.name
 		}
 		p.columns = append(p.columns, column)
@@ -242,7 +240,8 @@ func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 		return nil, fmt.Errorf("tag %s:\"%s%s\" names a source that the plugin does not have: there is %s; add "+
 			"WithNumbers(%q, source) to the options of the plugin", TagName, TagFrom, name, there, name)
 	}
-	return newNamedSource(name, source), nil
+	texter, _ := source.(Texter)
+	return &namedSource{name, source, texter}, nil
 }
 
 // jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag.
@@ -263,12 +262,11 @@ func (c *PlanCache) jsonStrings(s *schema.Schema) []error {
 	return faults
 }
 
-// Unique returns the unique keys of the model by which a row can be looked up. They consist of whole
-// columns, have no condition, and are not the primary key.
-func (c *PlanCache) Unique(p *Plan) []UniqueKey {
+// readKeys reads the unique keys of the model.
+func (p *Plan) readKeys() {
 	p.keysOnce.Do(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		p.cache.mu.Lock()
+		defer p.cache.mu.Unlock()
 		p.indexes = map[string][]*schema.Field{}
 		for name, constraint := range p.schema.ParseUniqueConstraints() {
 			p.indexes[name] = []*schema.Field{constraint.Field}
@@ -280,21 +278,29 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 		}
 		// ParseIndexes writes to the schema, hence the lock.
 		for _, index := range p.schema.ParseIndexes() {
-			if index.Class == "UNIQUE" {
-				p.indexes[index.Name] = fieldsOf(index)
+			if index.Class != "UNIQUE" {
+				continue
 			}
-			if key, ok := lookupKey(index); ok {
-				p.uniqueKeys = append(p.uniqueKeys, key)
+			fields, ofRows := columnsOf(index)
+			p.indexes[index.Name] = fields
+			if ofRows {
+				p.uniqueKeys = append(p.uniqueKeys, fields)
 			}
 		}
 	})
+}
+
+// Unique returns the unique keys of the model by which a row can be looked up. They consist of whole
+// columns, have no condition, and are not the primary key.
+func (p *Plan) Unique() []UniqueKey {
+	p.readKeys()
 	return p.uniqueKeys
 }
 
 // uniqueIndexes returns the columns of every unique index of the model beside the primary key, by its name,
 // also of those by which no row can be looked up.
-func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
-	c.Unique(p)
+func (p *Plan) uniqueIndexes() map[string][]*schema.Field {
+	p.readKeys()
 	return p.indexes
 }
 
@@ -309,8 +315,8 @@ type Numbered struct {
 	Unique bool
 }
 
-// numbered lists the columns with numbers of named sources.
-func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
+// numberedColumns lists the columns with numbers of named sources.
+func (p *Plan) numberedColumns() (columns []Numbered) {
 	for _, column := range p.columns {
 		if column.source == nil {
 			continue
@@ -320,7 +326,7 @@ func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
 		columns = append(columns, Numbered{
 			Column: field.DBName, Name: column.source.name, Source: column.source.source,
 			Field:  p.schema.Name + "." + field.Name,
-			Unique: alone(p.schema.PrimaryFields) || slices.ContainsFunc(c.Unique(p), alone),
+			Unique: alone(p.schema.PrimaryFields) || slices.ContainsFunc(p.Unique(), alone),
 		})
 	}
 	return columns
@@ -328,8 +334,8 @@ func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
 
 // Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so
 // that nothing refuses a number that was given twice.
-func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
-	indexes := c.uniqueIndexes(p)
+func (p *Plan) Unguarded() (fields []*schema.Field) {
+	indexes := p.uniqueIndexes()
 	for _, column := range p.columns {
 		guarded := column.source == nil || column.field.PrimaryKey
 		for _, index := range indexes {
@@ -367,17 +373,11 @@ type Plan struct {
 	refills bool
 	// isOneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
 	isOneCell bool
-	// bound: some IDs of the model have to lie on a certain shard.
-	bound bool
-	// named: some IDs of the model come from named sources.
-	named bool
-	// numbered tells the columns with numbers of named sources, and their sources.
+	// numbered tells the columns with numbers of named sources, and their sources. It is empty if there are none.
 	numbered string
 	// shard is set for the schema of a router's model on one shard. The keys of its rows lie there.
 	shard *Shard
-	// wrap turns a number into an ID of the application.
-	wrap func(int64) any
-	asks func(*schema.Schema, *schema.Field) (bool, error) // see PlanCache.asks
+	cache *PlanCache // that has made the plan
 
 	reachOnce sync.Once
 	reaches   bool // see reachesTagged
@@ -421,7 +421,7 @@ func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schem
 		// that no row of the model can be created.
 		_ = (&gorm.Statement{DB: db}).Parse(reflect.New(related.ModelType).Interface())
 		if slices.ContainsFunc(related.Fields, func(field *schema.Field) bool {
-			tagged, err := p.asks(related, field)
+			tagged, err := p.cache.asks(related, field)
 			return tagged || err != nil
 		}) || len(p.idleTags(related)) > 0 || p.reachesFrom(db, related, seen) {
 			return true
@@ -495,7 +495,10 @@ func (p *Plan) RoutingKey() *schema.Field {
 // Unroutable returns the name of the source of a key if the source cannot choose shards, and else "".
 func (p *Plan) Unroutable(key *schema.Field) string {
 	for _, column := range p.columns {
-		if column.field == key && column.source != nil && column.source.liker == nil {
+		if column.field != key || column.source == nil {
+			continue
+		}
+		if _, can := column.source.source.(Liker); !can {
 			return column.source.name
 		}
 	}
@@ -505,29 +508,16 @@ func (p *Plan) Unroutable(key *schema.Field) string {
 // UniqueKey is a set of columns of which the model says that no two rows share all values.
 type UniqueKey []*schema.Field
 
-// lookupKey turns an index into a key, if it is unique over whole columns of all rows.
-func lookupKey(index *schema.Index) (UniqueKey, bool) {
-	if index.Class != "UNIQUE" || index.Where != "" {
-		return nil, false
-	}
-	var key UniqueKey
-	for _, part := range index.Fields {
-		if part.Field == nil || part.Expression != "" || part.Length > 0 {
-			return nil, false
-		}
-		key = append(key, part.Field)
-	}
-	return key, len(key) > 0
-}
-
-// fieldsOf returns the columns of an index.
-func fieldsOf(index *schema.Index) (fields []*schema.Field) {
+// columnsOf returns the columns of a unique index, and whether it is over whole columns of all rows.
+func columnsOf(index *schema.Index) (fields []*schema.Field, ofRows bool) {
+	ofRows = index.Where == ""
 	for _, part := range index.Fields {
 		if part.Field != nil {
 			fields = append(fields, part.Field)
 		}
+		ofRows = ofRows && part.Field != nil && part.Expression == "" && part.Length <= 0
 	}
-	return fields
+	return fields, ofRows && len(fields) > 0
 }
 
 // textForeignKeys finds foreign keys of text kind that refer to a key of the type ID, or of another
@@ -560,7 +550,7 @@ func (p *Plan) idleTags(s *schema.Schema) []error {
 	var holders []string
 	tags, asked := map[string]reflect.StructTag{}, map[string]bool{}
 	for _, field := range s.Fields {
-		tagged, _ := p.asks(s, field)
+		tagged, _ := p.cache.asks(s, field)
 		outer, holder := s.ModelType, s.Name
 		for _, name := range field.BindNames[:len(field.BindNames)-1] {
 			embedded, found := outer.FieldByName(name)

@@ -65,10 +65,7 @@ func (n *Numbers) Next(ctx context.Context) (int64, error) {
 	ctx = orBackground(ctx)
 	if n.generator != nil && !n.closed.Load() {
 		id, err := n.generator.Next(ctx)
-		if err != nil {
-			err = n.closedBy(err)
-		}
-		return id, err
+		return id, n.closedBy(err)
 	}
 	ids := make([]int64, 1)
 	err := n.Take(ctx, ids)

@@ -133,19 +133,14 @@ func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, bound *sql.DB) {
 // strangers returns which of the rows somebody else has made. A database that does not answer tells of none:
 // the next refusal asks again.
 func (q *question) strangers(ctx context.Context, pool gorm.ConnPool) (found []int) {
-	rows, err := pool.QueryContext(ctx, q.text, q.vars...)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	rows, err := pool.QueryContext(ctx, q.text, q.vars...) //nolint:rowserrcheck // EachRow does both.
+	err = dialect.EachRow(rows, err, func(rows *sql.Rows) error {
 		var n int
-		if rows.Scan(&n) != nil || n >= len(q.ids) {
-			return nil
-		}
+		err := rows.Scan(&n)
 		found = append(found, n)
-	}
-	if rows.Err() != nil {
+		return err
+	})
+	if err != nil {
 		return nil
 	}
 	return found
