@@ -62,10 +62,10 @@ func New(opts ...Option) *Plugin {
 		named = map[string]fill.Source{}
 	}
 	p.plans = fill.NewPlans(digits, func(n int64) any { return ID(n) }, named)
-	p.plans.FillKeysOf(p.config.models)
-	p.plans.Watch(fill.Watcher{
+	p.plans.Models = p.config.models
+	p.plans.Watcher = fill.Watcher{
 		Planned: p.warnOfRounding, Replaced: p.warnOfHook, Counted: p.warnOfCounting,
-	})
+	}
 	p.engine = &fill.Engine{
 		Plans:   p.plans,
 		Numbers: func(ctx context.Context) (*fill.Numbers, error) { return p.numbers(ctx, nil) },

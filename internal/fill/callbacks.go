@@ -56,17 +56,11 @@ type chain interface {
 	Replace(name string, run func(*gorm.DB)) error
 }
 
-// processor adds and removes callbacks of one kind of statement.
-type processor struct {
-	register func(name, before string, run func(*gorm.DB)) error
-	remove   func(name string) error
-}
-
-// step is a callback and its place.
+// step is a callback, its place, and what adds it and removes it.
 type step struct {
-	processor    processor
 	name, before string
-	run          func(*gorm.DB)
+	register     func() error
+	remove       func(name string) error
 }
 
 // Register adds the callbacks to db, all or none. A second call does nothing. No row gets an ID in a database
@@ -84,32 +78,26 @@ func Register(
 		}
 	}
 	f := &filler{creates: creates, plans: plans, numbers: numbers, notes: notes, witnesses: witnesses}
-	create := processor{
-		func(name, before string, run func(*gorm.DB)) error {
-			return creates.Match(f.changed).Before(before).Register(name, run)
-		},
-		creates.Remove,
+	create := func(name, before string, run func(*gorm.DB)) step {
+		register := func() error { return creates.Match(f.changed).Before(before).Register(name, run) }
+		return step{name, before, register, creates.Remove}
 	}
-	update := processor{
-		func(name, before string, run func(*gorm.DB)) error {
-			return updates.Before(before).Register(name, run)
-		},
-		updates.Remove,
+	update := func(name, before string, run func(*gorm.DB)) step {
+		register := func() error { return updates.Before(before).Register(name, run) }
+		return step{name, before, register, updates.Remove}
 	}
 	if !f.hasInsert() {
 		return errNoInsert()
 	}
 	if err := add(
-		step{create, callbackWatch, gormFirst, f.watch},
-		step{create, callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert),
-			f.fillRows},
-		step{create, callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert),
-			f.noteTransaction},
-		step{create, callbackInsert, gormInsert, f.beforeInsert},
-		step{create, callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
-		step{create, callbackReset, "", f.finish},
-		step{update, callbackTrack, "gorm:setup_reflect_value", f.track},
-		step{update, callbackReset, "", f.finish},
+		create(callbackWatch, gormFirst, f.watch),
+		create(callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows),
+		create(callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction),
+		create(callbackInsert, gormInsert, f.beforeInsert),
+		create(callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert),
+		create(callbackReset, "", f.finish),
+		update(callbackTrack, "gorm:setup_reflect_value", f.track),
+		update(callbackReset, "", f.finish),
 	); err != nil {
 		return err
 	}
@@ -150,14 +138,14 @@ func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB
 // statement's callbacks at all and reports no error, so such a callback must not stay.
 func add(steps ...step) error {
 	for i, step := range steps {
-		err := step.processor.register(step.name, step.before, step.run)
+		err := step.register()
 		if err == nil {
 			continue
 		}
 		for _, done := range steps[:i+1] {
 			// Each removal reports the callback that is out of order as long as that is still there. The last
 			// removal restores the order.
-			_ = done.processor.remove(done.name)
+			_ = done.remove(done.name)
 		}
 		return fmt.Errorf("%w: %s before %s: %w: a callback of the application that names %s must be "+
 			"registered after db.Use of the plugin", errs.ErrCallbacks, step.name, step.before, err, step.name)
@@ -226,9 +214,7 @@ func CheckShard(plans *PlanCache) func(*gorm.DB) {
 		if db.Error != nil || fr == nil || fr.rows == nil || fr.plan.shard == nil {
 			return
 		}
-		if err := checkShard(fr); err != nil {
-			_ = db.AddError(err)
-		}
+		_ = db.AddError(checkShard(fr))
 	}
 }
 
@@ -362,13 +348,11 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 	if len(plan.columns) == 0 {
 		return
 	}
-	if err := fr.openRows(); err != nil {
-		_ = db.AddError(err)
-		return
+	err := fr.openRows()
+	if err == nil {
+		err = assign(fr, f.numbers)
 	}
-	if err := assign(fr, f.numbers); err != nil {
-		_ = db.AddError(err)
-	}
+	_ = db.AddError(err)
 }
 
 // frameOf returns the frame of a statement, or nil. A statement that has one cell gets a frame, because what
@@ -415,8 +399,8 @@ func (f *filler) beforeFrame(db *gorm.DB) {
 			return
 		}
 	} else if fr.plan.refills && !db.Statement.SkipHooks {
-		if field := fr.replaced(); field != nil && f.plans.watcher.Replaced != nil {
-			f.plans.watcher.Replaced(fr.plan, field)
+		if field := fr.replaced(); field != nil && f.plans.Watcher.Replaced != nil {
+			f.plans.Watcher.Replaced(fr.plan, field)
 		}
 		if err := assign(fr, f.numbers); err != nil {
 			_ = db.AddError(err)

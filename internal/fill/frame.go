@@ -177,9 +177,11 @@ func (t *frameTable) widen(p *slot, plan *Plan) *frame {
 	return f
 }
 
-// remove forgets a frame whose statement is over, and closes it.
+// remove forgets a frame whose statement is over, and gives that back what is its own.
 func (t *frameTable) remove(f *frame) {
-	f.close()
+	if f.selects != nil {
+		f.stmt.Selects = *f.selects
+	}
 	if p := t.slotOf(f.stmt); p.stmt.Load() == f.stmt {
 		p.frame = nil
 		p.stmt.Store(nil)
@@ -197,12 +199,7 @@ func (t *frameTable) remove(f *frame) {
 // Build makes a frame a clause. GORM builds only the clauses that it knows, and so never this one.
 func (*frame) Build(clause.Builder) {}
 
-func (f *frame) context() context.Context {
-	if f.stmt.Context == nil {
-		return context.Background()
-	}
-	return f.stmt.Context
-}
+func (f *frame) context() context.Context { return orBackground(f.stmt.Context) }
 
 // openRows looks at the destination of the statement. Structs that were passed by value cannot be
 // written to, so they are copied, and the statement then creates the copy.
@@ -262,7 +259,7 @@ func (f *frame) sentColumns() (sent, unselected columnMask) {
 	return sent, unselected
 }
 
-// alsoSelect adds columns to the Select of the statement until the frame is closed. The slice is
+// alsoSelect adds columns to the Select of the statement until the frame is removed. The slice is
 // copied because GORM shares it between statements.
 func (f *frame) alsoSelect(columns columnMask) {
 	if columns == 0 {
@@ -576,13 +573,6 @@ func eachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) 
 		}
 	case v.IsValid() && v.Type() == model && v.CanAddr():
 		visit(v)
-	}
-}
-
-// close gives the statement back what is its own.
-func (f *frame) close() {
-	if f.selects != nil {
-		f.stmt.Selects = *f.selects
 	}
 }
 

@@ -160,7 +160,8 @@ func (f *frame) unrepeated(j *judge) []int {
 // rebuilds reports whether GORM will make the slice anew of the rows that come back.
 func (f *frame) rebuilds(db *gorm.DB) bool {
 	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
-	return returns && returnsAll(returning) && supportsReturning(db) && f.structs.isSlice()
+	sends := slices.Contains(db.Callback().Create().Clauses, clauseReturning) // as the driver says
+	return returns && returnsAll(returning) && sends && f.structs.isSlice()
 }
 
 // send makes the statement insert some of the rows. It does nothing if these are all rows.

@@ -105,7 +105,10 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
-	table := inPool{pool: pool, name: namedTable(stmt)}
+	table := inPool{pool: pool, name: stmt.Table} // as the statement names it
+	if stmt.TableExpr != nil {
+		table.name = stmt.TableExpr.SQL
+	}
 	numbered := inPool{pool, table.name, plan.numbered}
 	constant := stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
 	keysKnown := n.write == nil || constant && n.has(n.tables, table)
@@ -140,14 +143,6 @@ func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 		n.remember(numbered)
 	}
 	return err
-}
-
-// namedTable is the table of a statement as that names it.
-func namedTable(stmt *gorm.Statement) string {
-	if stmt.TableExpr != nil {
-		return stmt.TableExpr.SQL
-	}
-	return stmt.Table
 }
 
 func (n *Notes) remember(table inPool) {

@@ -27,10 +27,10 @@ type PlanCache struct {
 	digits int             // decimal digits of the largest ID
 	wrap   func(int64) any // turns a number into an ID of the application
 	named  map[string]Source
-	// unnamed means that nobody needs the named sources, because no row is filled.
-	unnamed bool
-	models  map[reflect.Type]bool // whose primary keys are filled without a tag
-	watcher Watcher
+	// Models are structs whose primary keys are filled without a tag, also where one of them is embedded in
+	// another. Set them, and the watcher, before the first plan is made.
+	Models  map[reflect.Type]bool
+	Watcher Watcher
 
 	// recent is a small table of plans in front of the map plans. The address of a schema chooses its element,
 	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
@@ -55,17 +55,10 @@ type Watcher struct {
 	Counted func(*Plan, *schema.Field)
 }
 
-// Watch names the watcher. Call it before the first plan is made.
-func (c *PlanCache) Watch(w Watcher) { c.watcher = w }
-
-// FillKeysOf has the primary keys of models filled that have no tag, also where one of them is embedded in
-// another. They are structs. Call it before the first plan is made.
-func (c *PlanCache) FillKeysOf(models map[reflect.Type]bool) { c.models = models }
-
 // NewPlans returns an empty cache for IDs of up to so many digits, and for fields that name one of the
 // sources. It is for looking at models only if named is nil.
 func NewPlans(digits int, wrap func(int64) any, named map[string]Source) *PlanCache {
-	return &PlanCache{digits: digits, wrap: wrap, named: named, unnamed: named == nil}
+	return &PlanCache{digits: digits, wrap: wrap, named: named}
 }
 
 // Of returns the plan of a schema, making it on first use.
@@ -118,8 +111,8 @@ func (c *PlanCache) Prepare(s *schema.Schema) (*Plan, error) { return c.PrepareO
 // makes the plan it calls first, which may change the schema.
 func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Plan, error) {
 	p, isNew := c.prepare(s, shard, first)
-	if isNew && len(p.columns) > 0 && c.watcher.Planned != nil {
-		c.watcher.Planned(p)
+	if isNew && len(p.columns) > 0 && c.Watcher.Planned != nil {
+		c.Watcher.Planned(p)
 	}
 	return p, p.err
 }
@@ -157,7 +150,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 		return asks, err
 	}
 	// The structs from the model inwards to the one that has the field.
-	asks, owner := c.models[s.ModelType], s.ModelType
+	asks, owner := c.Models[s.ModelType], s.ModelType
 	for _, name := range field.BindNames[:len(field.BindNames)-1] {
 		embedded, found := owner.FieldByName(name)
 		if !found {
@@ -166,7 +159,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 		for owner = embedded.Type; owner.Kind() == reflect.Pointer; {
 			owner = owner.Elem()
 		}
-		asks = asks || c.models[owner]
+		asks = asks || c.Models[owner]
 	}
 	if asks && len(s.PrimaryFields) > 1 {
 		return false, fmt.Errorf("the model is one whose key is filled without a tag, and the key has %d "+
@@ -232,7 +225,7 @@ func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 		return nil, nil
 	}
 	source, known := c.named[name]
-	if !known && !c.unnamed {
+	if !known && c.named != nil {
 		there := "no named source"
 		if len(c.named) > 0 {
 			there = fmt.Sprintf("%q", slices.Sorted(maps.Keys(c.named)))
@@ -373,7 +366,7 @@ type Plan struct {
 	refills bool
 	// isOneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
 	isOneCell bool
-	// numbered tells the columns with numbers of named sources, and their sources. It is empty if there are none.
+	// numbered tells the columns with numbers of named sources, and their sources; empty if there are none.
 	numbered string
 	// shard is set for the schema of a router's model on one shard. The keys of its rows lie there.
 	shard *Shard
@@ -387,16 +380,11 @@ type Plan struct {
 	indexes    map[string][]*schema.Field
 }
 
-// Shard is where the rows of a plan lie.
+// Shard is where the rows of a plan lie: the shard of a number among so many.
 type Shard struct {
-	number, count int
-	// check refuses a key that lies on another shard.
-	check func(s *schema.Schema, key any) error
-}
-
-// NewShard returns the shard of that number among count shards, with the check that refuses keys of others.
-func NewShard(number, count int, check func(s *schema.Schema, key any) error) *Shard {
-	return &Shard{number, count, check}
+	Number, Count int
+	// Check refuses a key that lies on another shard.
+	Check func(s *schema.Schema, key any) error
 }
 
 // reachesTagged reports whether a create or an update of the model may create rows with tagged fields

@@ -235,8 +235,8 @@ type mapValue struct {
 }
 
 // pointAt points r at a destination. It returns false for one that GORM does not take for maps. It refuses a
-// nil map, which cannot be written to, and a map that names a tagged column twice, because chance would decide
-// which of the two values is stored.
+// nil map, which cannot be written to, and a map that names a tagged column twice, because chance would
+// decide which of the two values is stored.
 func (r *mapRows) pointAt(p *Plan, dest any) (bool, error) {
 	maps, ok := mapsOf(dest, &r.oneMap)
 	if !ok {

@@ -86,7 +86,6 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 
 // draw sets all elements of ids to new numbers of a source of the application.
 func (n *Numbers) draw(ctx context.Context, source Source, ids []int64) error {
-	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
@@ -117,7 +116,7 @@ func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
 		return n.Next(ctx)
 	}
 	ids := make([]int64, 1)
-	err := n.draw(ctx, newOfColumn(source, c), ids)
+	err := n.draw(orBackground(ctx), newOfColumn(source, c), ids)
 	return ids[0], err
 }
 
@@ -131,9 +130,8 @@ func (n *Numbers) NextLike(ctx context.Context, key int64) (int64, error) {
 
 // nextOn returns one new number on a shard of a router.
 func (n *Numbers) nextOn(ctx context.Context, shard *Shard) (int64, error) {
-	ctx = orBackground(ctx)
-	return n.chosen(int64(shard.number), func() (int64, error) {
-		return n.generator.NextOn(ctx, shard.number, shard.count)
+	return n.chosen(int64(shard.Number), func() (int64, error) {
+		return n.generator.NextOn(ctx, shard.Number, shard.Count)
 	})
 }
 
@@ -152,18 +150,17 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 
 // nextFrom returns one new number of a named source on a shard of a router.
 func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard) (id int64, err error) {
-	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return 0, errs.ErrClosed
 	}
 	switch source := named.source.(type) {
 	case onner:
-		id, err = source.NextOn(ctx, shard.number, shard.count)
+		id, err = source.NextOn(ctx, shard.Number, shard.Count)
 	case Liker:
-		id, err = source.NextLike(ctx, int64(shard.number))
+		id, err = source.NextLike(ctx, int64(shard.Number))
 	default:
 		return 0, fmt.Errorf("%w on shard %d: the source %q cannot choose shards: it has no method NextLike",
-			errs.ErrSource, shard.number, named.name)
+			errs.ErrSource, shard.Number, named.name)
 	}
 	if err != nil {
 		return 0, named.failed(err)

@@ -235,11 +235,6 @@ func returnsAll(r clause.Returning) bool {
 	return len(r.Columns) == 0 || len(r.Columns) == 1 && r.Columns[0].Name == "*"
 }
 
-// supportsReturning reports whether GORM sends the RETURNING clause to this database.
-func supportsReturning(db *gorm.DB) bool {
-	return slices.Contains(db.Callback().Create().Clauses, clauseReturning)
-}
-
 // isShardingPool recognizes the pool of gorm.io/sharding, which refuses queries without the
 // sharding key.
 func isShardingPool(pool gorm.ConnPool) bool {

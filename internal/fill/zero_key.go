@@ -103,7 +103,8 @@ func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
 	if maps, ok := mapsOf(stmt.Dest, &one); ok {
 		for i, m := range maps {
 			for key, value := range m {
-				if stmt.Schema.LookUpField(key) == c.field && isZeroID(value) {
+				id, isNumber := IDOf(value) // NULL is none
+				if isNumber && id == 0 && stmt.Schema.LookUpField(key) == c.field {
 					return i, true
 				}
 			}
@@ -144,12 +145,6 @@ func (c keyClause) isZeroIn(row reflect.Value) bool {
 		cell = cell.Elem()
 	}
 	return cell.IsZero()
-}
-
-// isZeroID reports whether a value is stored as 0. NULL is not.
-func isZeroID(value any) bool {
-	id, ok := IDOf(value)
-	return ok && id == 0
 }
 
 // remedy says what the program has to do.

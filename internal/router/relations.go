@@ -143,11 +143,10 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	}
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	var found *schema.Relationship
-	eachComparison(where.Exprs, func(c comparison) bool {
-		if !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
+	eachComparison(where.Exprs, func(c comparison) {
+		if found == nil && !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
 			found = columns[c.name]
 		}
-		return found == nil
 	})
 	if found != nil {
 		return crossingError("association", pathOf(found), found)

@@ -586,11 +586,13 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 		}
 	}
 	if t.spec.Dialect.Embedded() {
-		scattered, err := t.inMemory(ctx)
+		// If the database lies in no file, another connection may lead to another one.
+		files, err := t.number(ctx, Aside, "asking for the file of the database",
+			"SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''")
 		if err != nil {
 			return t.notAnswered(err) // A request that was given up may still read the field.
 		}
-		t.scattered = scattered
+		t.scattered = files == 0
 	}
 	return t.refuseForgetful(ctx)
 }
@@ -923,12 +925,4 @@ func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// inMemory tells whether the database lies in no file, so that another connection may lead to
-// another one.
-func (t *Table) inMemory(ctx context.Context) (bool, error) {
-	files, err := t.number(ctx, Aside, "asking for the file of the database",
-		"SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''")
-	return files == 0, err
 }
