@@ -437,7 +437,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	}
 	j := newJudge(fr)
 	if j == nil || isShardingPool(stmt.ConnPool) && len(j.given) > 0 {
-		fr.upsert = newUpsert(db, fr, false)
+		fr.upsert = newUpsert(db, fr, conflict)
 		return
 	}
 	fr.judge = j
@@ -450,7 +450,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 		j.send(stmt, fr, j.rows)
 		return
 	}
-	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
+	if fr.upsert = newUpsert(db, fr, conflict); db.Error != nil || isShardingPool(stmt.ConnPool) {
 		return
 	}
 	if !dialect.Kind(db.Name()).HasTarget() {

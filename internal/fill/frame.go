@@ -452,8 +452,8 @@ func (m madeBy) get(f *frame, i, c int) (id int64, ok bool) {
 	return m[column.source.name].texts[text], ok && text != ""
 }
 
-// inTransaction reports whether statements of the pool can still be rolled back.
-func inTransaction(pool gorm.ConnPool) bool {
+// InTransaction reports whether statements of the pool can still be rolled back.
+func InTransaction(pool gorm.ConnPool) bool {
 	_, is := pool.(gorm.TxCommitter)
 	return is
 }
@@ -526,13 +526,16 @@ func (f *frame) forgetParents(gone []int64) {
 		v = f.structs.rv
 	}
 	relations := ownRelations(f.plan.schema)
-	eachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
+	EachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
+		if !row.CanAddr() {
+			return
+		}
 		for _, relation := range relations {
 			if _, zero := relation.Field.ValueOf(f.context(), row); zero {
 				continue
 			}
 			there := relation.Field.ReflectValueOf(f.context(), row)
-			eachStruct(there, relation.FieldSchema.ModelType, func(other reflect.Value) {
+			EachStruct(there, relation.FieldSchema.ModelType, func(other reflect.Value) {
 				for _, ref := range relation.References {
 					owner, child := other, row
 					if ref.OwnPrimaryKey {
@@ -561,17 +564,17 @@ func forgetParent(ctx context.Context, ref *schema.Reference, parent, child refl
 	}
 }
 
-// eachStruct calls visit with every struct of a type to which a value leads.
-func eachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) {
+// EachStruct calls visit with every struct of a type to which a value leads.
+func EachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
 	switch {
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			eachStruct(v.Index(i), model, visit)
+			EachStruct(v.Index(i), model, visit)
 		}
-	case v.IsValid() && v.Type() == model && v.CanAddr():
+	case v.IsValid() && v.Type() == model:
 		visit(v)
 	}
 }
@@ -592,7 +595,7 @@ type openFrames struct {
 // add registers a frame when its statement has entered its transaction. A second call does nothing.
 func (o *openFrames) add(f *frame) {
 	pool := f.stmt.ConnPool
-	if f.nested.pool != nil || !f.plan.nests || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+	if f.nested.pool != nil || !f.plan.nests || !InTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
 	o.mu.Lock()
@@ -608,7 +611,7 @@ func (o *openFrames) add(f *frame) {
 // adopt hangs a frame below the statement that is at work in its transaction, if there is one.
 func (o *openFrames) adopt(child *frame) {
 	pool := child.stmt.ConnPool
-	if o.count.Load() == 0 || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+	if o.count.Load() == 0 || !InTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
 	o.mu.Lock()
@@ -652,9 +655,4 @@ func (o *openFrames) tree(f *frame) []*frame {
 		frames = append(frames, frames[i].nested.children...)
 	}
 	return frames
-}
-
-// InTransaction reports whether a handle leads into a transaction that was begun on its database.
-func InTransaction(db *gorm.DB) bool {
-	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.ConnPool)
 }

@@ -587,7 +587,7 @@ func madeBefore(stmt *gorm.Statement) []int64 {
 
 // state says what is stored now.
 func (f *frame) state(db *gorm.DB, j *judge) string {
-	if inTransaction(db.Statement.ConnPool) {
+	if InTransaction(db.Statement.ConnPool) {
 		return "nothing of this is stored once the transaction is rolled back, as GORM rolls back its own"
 	}
 	stored := "nothing of this statement"

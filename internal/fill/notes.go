@@ -210,7 +210,7 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 // time. But it has the only connection of some pools, and alone knows what it has made and which search
 // path it has set.
 func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
-	if pool == nil || !inTransaction(own) {
+	if pool == nil || !InTransaction(own) {
 		return []gorm.ConnPool{own}
 	}
 	if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
@@ -231,7 +231,7 @@ func (n *Notes) ask(
 		limited, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	if inTransaction(pool) {
+	if InTransaction(pool) {
 		n.asking.Lock()
 		defer n.asking.Unlock()
 	}
@@ -269,7 +269,7 @@ func (n *Notes) poolOf(pool gorm.ConnPool) (found *sql.DB, pinned bool) {
 		}
 	case gorm.GetDBConnector:
 		if db, err := p.GetDBConn(); err == nil {
-			return db, inTransaction(pool)
+			return db, InTransaction(pool)
 		}
 	}
 	return nil, false

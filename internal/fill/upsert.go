@@ -31,14 +31,12 @@ const (
 )
 
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over those of
-// rows that are there already. It returns nil if there is nothing to reconcile. ignores says that the
-// statement ignores conflicts that are not those of the clause.
-func newUpsert(db *gorm.DB, fr *frame, ignores bool) *upsert {
-	conflict, ok := conflictOf(db.Statement)
-	if !ok || isShardingPool(db.Statement.ConnPool) {
+// rows that are there already. It returns nil if there is nothing to reconcile.
+func newUpsert(db *gorm.DB, fr *frame, conflict clause.OnConflict) *upsert {
+	if isShardingPool(db.Statement.ConnPool) {
 		return nil
 	}
-	cells := doubtful(db, fr, conflict, ignores)
+	cells := doubtful(db, fr, conflict)
 	if conflict.UpdateAll {
 		cells = append(cells, keepStored(db, fr)...)
 	}
@@ -94,10 +92,10 @@ func rowsWithoutKey(f *frame, cells []cellID) map[int]bool {
 }
 
 // doubtful lists the generated cells of rows that may meet another row under the clause.
-func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cellID {
+func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict) []cellID {
 	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
-	// a conflict on another unique key fails the statement.
-	freshKeyIsNew := !ignores && dialect.Kind(db.Name()).HasTarget() &&
+	// a conflict on another unique key fails the statement, unless that ignores it.
+	freshKeyIsNew := !insertIgnores(db.Statement) && dialect.Kind(db.Name()).HasTarget() &&
 		targetsPrimaryKey(f.plan.schema, conflict)
 	var cells []cellID
 	for i := range f.rows.count() {

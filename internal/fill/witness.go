@@ -63,7 +63,7 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 	if q == nil || q.pool == nil {
 		return
 	}
-	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && !dialect.Kind(db.Name()).Embedded() {
+	if InTransaction(db.Statement.ConnPool) && !beganTransaction(db) && !dialect.Kind(db.Name()).Embedded() {
 		ctx := orBackground(db.Statement.Context)
 		time.AfterFunc(askAfter, func() { w.askNow(ctx, nil, nil) })
 	}
@@ -99,7 +99,7 @@ func boundTo(db *gorm.DB) *sql.Conn {
 // ask asks what waits, unless the statement is in a transaction, which may have the only connection. The
 // handle of a statement may have it as well, and lends it. poolOf knows the pool of a connection.
 func (w *Witnesses) ask(db *gorm.DB, poolOf func(gorm.ConnPool) (pool *sql.DB, pinned bool)) {
-	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
+	if w == nil || w.count.Load() == 0 || InTransaction(db.Statement.ConnPool) {
 		return
 	}
 	conn := boundTo(db)
