@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
@@ -86,14 +87,10 @@ func (n *node) giveUp(ctx context.Context) {
 // waits until the clock has passed the last ID, and none is made again.
 func (n *node) replace(ctx context.Context) error {
 	n.giveUp(ctx)
-	timer := time.NewTimer(n.generator.Stats().Lead + n.config.layoutOrDefault().Tick)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if attempt.Sleep(ctx, n.generator.Stats().Lead+n.config.layoutOrDefault().Tick) != nil {
 		return errs.Ended(ctx)
 	}
+	return nil
 }
 
 // whyClosed is the error of whoever needs an ID of a node whose database was closed. It returns nil if that

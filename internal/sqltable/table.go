@@ -760,14 +760,7 @@ func (t *Table) create(ctx context.Context) error {
 		if !ok || t.Kind() != dialect.PostgreSQL {
 			return making(q) // SQLite is in a transaction, and MySQL makes no table in one
 		}
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if err := making(tx); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit()
+		return dialect.Transact(ctx, conn, nil, func(tx *sql.Tx) error { return making(tx) })
 	})
 }
 
