@@ -156,12 +156,10 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 	if _, err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, errors.Join(err, n.closeStore())
 	}
-	leaseOpts := c.leaseOpts
+	leaseOpts := append([]lease.Option{lease.WithLogger(c.logger)}, c.leaseOpts...)
 	if c.leasedNode != nil {
-		only := lease.WithNodes(*c.leasedNode, *c.leasedNode)
-		leaseOpts = append(leaseOpts[:len(leaseOpts):len(leaseOpts)], only)
+		leaseOpts = append(leaseOpts, lease.WithNodes(*c.leasedNode, *c.leasedNode))
 	}
-	leaseOpts = append([]lease.Option{lease.WithLogger(c.logger)}, leaseOpts...)
 	if n.keeper, err = lease.Acquire(ctx, n.leases, layout, leaseOpts...); err != nil {
 		return node{}, errors.Join(unleased(err), n.closeStore())
 	}

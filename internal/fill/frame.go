@@ -344,7 +344,7 @@ func (f *frame) writeNamed(columns columnMask, ids []int64) error {
 
 // note remembers numbers that were made for a column of a named source.
 func (f *frame) note(column *column, ids []int64) {
-	fresh := made{ids: slices.Sorted(slices.Values(ids))}
+	fresh := made{ids: ids}
 	if column.hasText() {
 		fresh.texts = make(map[string]int64, len(ids))
 		for _, id := range ids {
@@ -416,7 +416,7 @@ func contains(ids []int64, id int64) bool {
 // made is what one source has made for a statement.
 type made struct {
 	ids   []int64          // in ascending order
-	texts map[string]int64 // nil if no column keeps texts
+	texts map[string]int64 // of the columns that keep texts
 }
 
 // madeBy has what was made, by the name of the source. A nil map has nothing.

@@ -210,13 +210,12 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 // time. But it has the only connection of some pools, and alone knows what it has made and which search
 // path it has set.
 func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
-	if pool == nil || !InTransaction(own) {
-		return []gorm.ConnPool{own}
+	if pool != nil && InTransaction(own) {
+		if s := pool.Stats(); s.MaxOpenConnections <= 0 || s.InUse < s.MaxOpenConnections {
+			return []gorm.ConnPool{pool, own}
+		}
 	}
-	if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
-		return []gorm.ConnPool{own}
-	}
-	return []gorm.ConnPool{pool, own}
+	return []gorm.ConnPool{own}
 }
 
 // ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if
