@@ -117,7 +117,7 @@ func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
 		}
 		return nil
 	case byColumn:
-		return numbers.draw(fr.context(), newOfColumn(source, column), ids)
+		return numbers.draw(fr.context(), ofColumn{source, column.field.Schema.Table, column.field.DBName}, ids)
 	}
 	return numbers.Take(fr.context(), ids)
 }

@@ -305,7 +305,8 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	stmt := db.Statement
 	row := stmt.ReflectValue
-	if row.Kind() != reflect.Struct || !row.CanAddr() || row.Type() != plan.schema.ModelType ||
+	_, byColumn := f.numbers.columnSource()
+	if byColumn || row.Kind() != reflect.Struct || !row.CanAddr() || row.Type() != plan.schema.ModelType ||
 		len(stmt.Selects) > 0 || len(stmt.Omits) > 0 || len(stmt.Clauses) > 0 || stmt.Context == nil ||
 		f.open.count.Load() > 0 || !f.inserts.Load() {
 		return false
@@ -318,7 +319,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	if !p.stmt.CompareAndSwap(nil, stmt) {
 		return false
 	}
-	id, err := f.numbers.nextOf(stmt.Context, plan.columns[0])
+	id, err := f.numbers.Next(stmt.Context)
 	if err != nil {
 		p.stmt.Store(nil)
 		_ = db.AddError(plan.noID(1, err))

@@ -26,10 +26,6 @@ type ofColumn struct {
 	table, column string
 }
 
-func newOfColumn(source ColumnSource, c *column) ofColumn {
-	return ofColumn{source, c.field.Schema.Table, c.field.DBName}
-}
-
 // Fill sets every element of ids to a number of the column.
 func (o ofColumn) Fill(ctx context.Context, ids []int64) error {
 	return o.FillColumn(ctx, o.table, o.column, ids)
@@ -107,17 +103,6 @@ func (n *Numbers) draw(ctx context.Context, source Source, ids []int64) error {
 func (n *Numbers) columnSource() (source ColumnSource, has bool) {
 	source, has = n.source.(ColumnSource)
 	return source, has
-}
-
-// nextOf is Next for a column.
-func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
-	source, byColumn := n.columnSource()
-	if !byColumn {
-		return n.Next(ctx)
-	}
-	ids := make([]int64, 1)
-	err := n.draw(orBackground(ctx), newOfColumn(source, c), ids)
-	return ids[0], err
 }
 
 // NextLike returns one new number on the shard of key. Both then share a shard for the number of

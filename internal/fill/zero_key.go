@@ -103,8 +103,10 @@ func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
 	if maps, ok := mapsOf(stmt.Dest, &one); ok {
 		for i, m := range maps {
 			for key, value := range m {
-				id, isNumber := IDOf(value) // NULL is none
-				if isNumber && id == 0 && stmt.Schema.LookUpField(key) == c.field {
+				if stmt.Schema.LookUpField(key) != c.field {
+					continue
+				}
+				if id, is := IDOf(value); is && id == 0 { // NULL is none
 					return i, true
 				}
 			}
