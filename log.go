@@ -25,7 +25,7 @@ func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
-// gormLog is a handler that writes to a logger of GORM, whose level decides.
+// gormLog is a handler of warnings and errors that writes to a logger of GORM, whose level decides.
 type gormLog struct {
 	output logger.Interface
 	prefix string // of the keys
@@ -43,12 +43,9 @@ func (g gormLog) Handle(ctx context.Context, r slog.Record) error {
 		text.WriteString(g.written(a))
 		return true
 	})
-	write := g.output.Info
-	switch {
-	case r.Level >= slog.LevelError:
+	write := g.output.Warn
+	if r.Level >= slog.LevelError {
 		write = g.output.Error
-	case r.Level >= slog.LevelWarn:
-		write = g.output.Warn
 	}
 	write(ctx, "%s", text.String())
 	return nil

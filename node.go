@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
@@ -86,14 +87,10 @@ func (n *node) giveUp(ctx context.Context) {
 // waits until the clock has passed the last ID, and none is made again.
 func (n *node) replace(ctx context.Context) error {
 	n.giveUp(ctx)
-	timer := time.NewTimer(n.generator.Stats().Lead + n.config.layoutOrDefault().Tick)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if attempt.Sleep(ctx, n.generator.Stats().Lead+n.config.layoutOrDefault().Tick) != nil {
 		return errs.Ended(ctx)
 	}
+	return nil
 }
 
 // whyClosed is the error of whoever needs an ID of a node whose database was closed. It returns nil if that
@@ -159,12 +156,10 @@ func leaseNode(ctx context.Context, c config, db *gorm.DB) (n node, err error) {
 	if _, err := n.noteHandle(ctx, db); err != nil && !errors.Is(err, authority.ErrReadOnly) {
 		return node{}, errors.Join(err, n.closeStore())
 	}
-	leaseOpts := c.leaseOpts
+	leaseOpts := append([]lease.Option{lease.WithLogger(c.logger)}, c.leaseOpts...)
 	if c.leasedNode != nil {
-		only := lease.WithNodes(*c.leasedNode, *c.leasedNode)
-		leaseOpts = append(leaseOpts[:len(leaseOpts):len(leaseOpts)], only)
+		leaseOpts = append(leaseOpts, lease.WithNodes(*c.leasedNode, *c.leasedNode))
 	}
-	leaseOpts = append([]lease.Option{lease.WithLogger(c.logger)}, leaseOpts...)
 	if n.keeper, err = lease.Acquire(ctx, n.leases, layout, leaseOpts...); err != nil {
 		return node{}, errors.Join(unleased(err), n.closeStore())
 	}

@@ -62,10 +62,10 @@ func New(opts ...Option) *Plugin {
 		named = map[string]fill.Source{}
 	}
 	p.plans = fill.NewPlans(digits, func(n int64) any { return ID(n) }, named)
-	p.plans.FillKeysOf(p.config.models)
-	p.plans.Watch(fill.Watcher{
+	p.plans.Models = p.config.models
+	p.plans.Watcher = fill.Watcher{
 		Planned: p.warnOfRounding, Replaced: p.warnOfHook, Counted: p.warnOfCounting,
-	})
+	}
 	p.engine = &fill.Engine{
 		Plans:   p.plans,
 		Numbers: func(ctx context.Context) (*fill.Numbers, error) { return p.numbers(ctx, nil) },
@@ -113,7 +113,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
-	if fill.InTransaction(db) {
+	if db.Statement != nil && fill.InTransaction(db.Statement.ConnPool) && !fill.InTransaction(db.ConnPool) {
 		err := fmt.Errorf("%w: db.Use was called on a transaction, whose locks would keep the node number from "+
 			"being leased: call it on the *gorm.DB of gorm.Open, at start-up", errs.ErrOptions)
 		fill.Guard(db, p.plans, err)
@@ -331,7 +331,7 @@ func (p *Plugin) warn(about any, text string, args ...any) {
 
 // warnOfUnguarded warns, once for each column, that nothing refuses a number that a counter gives twice.
 func (p *Plugin) warnOfUnguarded(s *schema.Schema, plan *fill.Plan) {
-	for _, field := range p.plans.Unguarded(plan) {
+	for _, field := range plan.Unguarded() {
 		tag := "uniqueIndex"
 		if settings := field.Tag.Get("gorm"); settings != "" {
 			tag = settings + ";" + tag

@@ -238,12 +238,7 @@ func (id ID) AppendText(b []byte) ([]byte, error) {
 
 // MarshalText returns the decimal digits of the ID. For a negative number it returns an error that
 // wraps [ErrInvalidID].
-func (id ID) MarshalText() ([]byte, error) {
-	if id < 0 {
-		return nil, id.errNegative()
-	}
-	return strconv.AppendInt(make([]byte, 0, maxDigits), int64(id), 10), nil
-}
+func (id ID) MarshalText() ([]byte, error) { return id.AppendText(make([]byte, 0, maxDigits)) }
 
 // UnmarshalText parses the same text as [ParseID] and returns the same errors.
 func (id *ID) UnmarshalText(text []byte) error {
@@ -287,16 +282,10 @@ func (id *ID) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
 	}
-	var (
-		read ID
-		err  error
-	)
 	if last := len(data) - 1; last > 0 && data[0] == '"' && data[last] == '"' {
-		read, err = parseJSONString(data)
-	} else {
-		read, err = parseJSONNumber(data)
+		return id.read(parseJSONString(data))
 	}
-	return id.read(read, err)
+	return id.read(parseJSONNumber(data))
 }
 
 // parseJSONString parses a JSON string, including its quotes.
@@ -331,13 +320,10 @@ func parseJSONNumber(data []byte) (ID, error) {
 		return 0, invalid(quote(data), rounded)
 	}
 	n, err := parseDigits(data)
-	if err != nil {
-		return 0, err
-	}
-	if n > maxExactNumber {
+	if err == nil && n > maxExactNumber {
 		return 0, invalid(quote(data), rounded)
 	}
-	return n, nil
+	return n, err
 }
 
 const (

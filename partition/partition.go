@@ -110,7 +110,7 @@ func partitionable(db *gorm.DB, model any) (partitionTable, error) {
 		return t, errors.New("the primary key must be a single column")
 	}
 	key := t.stmt.Schema.PrimaryFields[0]
-	for _, unique := range plans.Unique(plan) {
+	for _, unique := range plan.Unique() {
 		if !slices.Contains(unique, key) {
 			return t, fmt.Errorf("the unique key of %s does not contain the primary key, so it could not "+
 				"be enforced across partitions", names(unique))

@@ -706,9 +706,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 	if isConn && d.Autocommits { // whatever the session is set to
 		return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
 	}
-	beginner, ok := d.Pool.(interface {
-		BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
-	})
+	beginner, ok := d.Pool.(dialect.Beginner)
 	if !ok {
 		return do(d.Pool)
 	}
@@ -716,14 +714,7 @@ func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) e
 	if d.Autocommits {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
 	}
-	tx, err := beginner.BeginTx(ctx, opts)
-	if err != nil {
-		return err
-	}
-	if err := do(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
 }
 
 // query reads all rows as text.

@@ -18,6 +18,23 @@ func EachRow(rows *sql.Rows, err error, read func(*sql.Rows) error) error {
 	return errors.Join(cmp.Or(err, rows.Err()), rows.Close())
 }
 
+// Beginner is a pool or a connection.
+type Beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+// Transact does something in a transaction, and commits that unless there is an error.
+func Transact(ctx context.Context, b Beginner, opts *sql.TxOptions, do func(tx *sql.Tx) error) error {
+	tx, err := b.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
 // Querier is a pool, a connection or a transaction.
 type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

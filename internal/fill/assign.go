@@ -117,7 +117,7 @@ func take(fr *frame, numbers *Numbers, c int, ids []int64) (err error) {
 		}
 		return nil
 	case byColumn:
-		return numbers.draw(fr.context(), newOfColumn(source, column), ids)
+		return numbers.draw(fr.context(), ofColumn{source, column.field.Schema.Table, column.field.DBName}, ids)
 	}
 	return numbers.Take(fr.context(), ids)
 }
@@ -155,14 +155,14 @@ func checkShard(fr *frame) error {
 			if !ok {
 				continue
 			}
-			if err := shard.check(fr.plan.schema, id); err != nil {
+			if err := shard.Check(fr.plan.schema, id); err != nil {
 				return err
 			}
 			if column.like == nil {
 				continue
 			}
 			like, _ := fr.rows.value(fr.context(), i, column.like)
-			err := shard.check(fr.plan.schema, like)
+			err := shard.Check(fr.plan.schema, like)
 			if key, ok := IDOf(like); (!ok || key <= 0) && slices.Contains(fr.ids, id) {
 				err = fr.plan.noID(1<<c, fr.noParent(i, column, like))
 			}

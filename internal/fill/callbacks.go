@@ -21,6 +21,23 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
+// PluginName is the name under which GORM knows the plugin, and the prefix of its callbacks.
+const PluginName = "snowflake"
+
+// The plugin's callbacks. Those of creates are listed in the order in which they run.
+const (
+	callbackGuard     = PluginName + ":guard" // in place of all others after a failed Use
+	callbackWatch     = PluginName + ":watch"
+	callbackFill      = PluginName + ":fill"
+	callbackEnter     = PluginName + ":enter"
+	callbackInsert    = PluginName + ":before_insert"
+	callbackReconcile = PluginName + ":reconcile"
+	callbackReset     = PluginName + ":reset"
+
+	// An update saves associations too.
+	callbackTrack = PluginName + ":track"
+)
+
 // The callbacks of GORM that a create runs, in their order.
 const (
 	gormFirst       = "*" // before all that are placed in any other way
@@ -39,17 +56,11 @@ type chain interface {
 	Replace(name string, run func(*gorm.DB)) error
 }
 
-// processor adds and removes callbacks of one kind of statement.
-type processor struct {
-	register func(name, before string, run func(*gorm.DB)) error
-	remove   func(name string) error
-}
-
-// step is a callback and its place.
+// step is a callback, its place, and what adds it and removes it.
 type step struct {
-	processor    processor
 	name, before string
-	run          func(*gorm.DB)
+	register     func() error
+	remove       func(name string) error
 }
 
 // Register adds the callbacks to db, all or none. A second call does nothing. No row gets an ID in a database
@@ -67,32 +78,26 @@ func Register(
 		}
 	}
 	f := &filler{creates: creates, plans: plans, numbers: numbers, notes: notes, witnesses: witnesses}
-	create := processor{
-		func(name, before string, run func(*gorm.DB)) error {
-			return creates.Match(f.changed).Before(before).Register(name, run)
-		},
-		creates.Remove,
+	create := func(name, before string, run func(*gorm.DB)) step {
+		register := func() error { return creates.Match(f.changed).Before(before).Register(name, run) }
+		return step{name, before, register, creates.Remove}
 	}
-	update := processor{
-		func(name, before string, run func(*gorm.DB)) error {
-			return updates.Before(before).Register(name, run)
-		},
-		updates.Remove,
+	update := func(name, before string, run func(*gorm.DB)) step {
+		register := func() error { return updates.Before(before).Register(name, run) }
+		return step{name, before, register, updates.Remove}
 	}
 	if !f.hasInsert() {
 		return errNoInsert()
 	}
 	if err := add(
-		step{create, callbackWatch, gormFirst, f.watch},
-		step{create, callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert),
-			f.fillRows},
-		step{create, callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert),
-			f.noteTransaction},
-		step{create, callbackInsert, gormInsert, f.beforeInsert},
-		step{create, callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert},
-		step{create, callbackReset, "", f.finish},
-		step{update, callbackTrack, "gorm:setup_reflect_value", f.track},
-		step{update, callbackReset, "", f.finish},
+		create(callbackWatch, gormFirst, f.watch),
+		create(callbackFill, firstThere(db, gormBegin, gormBeforeHooks, gormSaveBefore, gormInsert), f.fillRows),
+		create(callbackEnter, firstThere(db, gormBeforeHooks, gormSaveBefore, gormInsert), f.noteTransaction),
+		create(callbackInsert, gormInsert, f.beforeInsert),
+		create(callbackReconcile, firstThere(db, gormSaveAfter, gormAfterHooks, gormCommit), f.afterInsert),
+		create(callbackReset, "", f.finish),
+		update(callbackTrack, "gorm:setup_reflect_value", f.track),
+		update(callbackReset, "", f.finish),
 	); err != nil {
 		return err
 	}
@@ -117,6 +122,9 @@ func Register(
 	return nil
 }
 
+// IsInUse reports whether the callbacks are registered.
+func IsInUse(db *gorm.DB) bool { return db.Callback().Create().Get(callbackFill) != nil }
+
 // surround replaces a callback of GORM, if it is there, by one that calls it.
 func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB))) error {
 	original := p.Get(name)
@@ -130,14 +138,14 @@ func surround(p chain, name string, run func(db *gorm.DB, original func(*gorm.DB
 // statement's callbacks at all and reports no error, so such a callback must not stay.
 func add(steps ...step) error {
 	for i, step := range steps {
-		err := step.processor.register(step.name, step.before, step.run)
+		err := step.register()
 		if err == nil {
 			continue
 		}
 		for _, done := range steps[:i+1] {
 			// Each removal reports the callback that is out of order as long as that is still there. The last
 			// removal restores the order.
-			_ = done.processor.remove(done.name)
+			_ = done.remove(done.name)
 		}
 		return fmt.Errorf("%w: %s before %s: %w: a callback of the application that names %s must be "+
 			"registered after db.Use of the plugin", errs.ErrCallbacks, step.name, step.before, err, step.name)
@@ -206,9 +214,7 @@ func CheckShard(plans *PlanCache) func(*gorm.DB) {
 		if db.Error != nil || fr == nil || fr.rows == nil || fr.plan.shard == nil {
 			return
 		}
-		if err := checkShard(fr); err != nil {
-			_ = db.AddError(err)
-		}
+		_ = db.AddError(checkShard(fr))
 	}
 }
 
@@ -285,7 +291,7 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 	}
 	err := refuseRival(db, plan)
 	if err == nil {
-		err = f.notes.ensure(db, f.plans, plan)
+		err = f.notes.ensure(db, plan)
 	}
 	if err != nil {
 		_ = db.AddError(plan.noID(1<<len(plan.columns)-1, err))
@@ -299,7 +305,8 @@ func (f *filler) isReady(db *gorm.DB, plan *Plan) bool {
 func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	stmt := db.Statement
 	row := stmt.ReflectValue
-	if row.Kind() != reflect.Struct || !row.CanAddr() || row.Type() != plan.schema.ModelType ||
+	_, byColumn := f.numbers.columnSource()
+	if byColumn || row.Kind() != reflect.Struct || !row.CanAddr() || row.Type() != plan.schema.ModelType ||
 		len(stmt.Selects) > 0 || len(stmt.Omits) > 0 || len(stmt.Clauses) > 0 || stmt.Context == nil ||
 		f.open.count.Load() > 0 || !f.inserts.Load() {
 		return false
@@ -312,7 +319,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 	if !p.stmt.CompareAndSwap(nil, stmt) {
 		return false
 	}
-	id, err := f.numbers.nextOf(stmt.Context, plan.columns[0])
+	id, err := f.numbers.Next(stmt.Context)
 	if err != nil {
 		p.stmt.Store(nil)
 		_ = db.AddError(plan.noID(1, err))
@@ -342,13 +349,11 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 	if len(plan.columns) == 0 {
 		return
 	}
-	if err := fr.openRows(); err != nil {
-		_ = db.AddError(err)
-		return
+	err := fr.openRows()
+	if err == nil {
+		err = assign(fr, f.numbers)
 	}
-	if err := assign(fr, f.numbers); err != nil {
-		_ = db.AddError(err)
-	}
+	_ = db.AddError(err)
 }
 
 // frameOf returns the frame of a statement, or nil. A statement that has one cell gets a frame, because what
@@ -395,8 +400,8 @@ func (f *filler) beforeFrame(db *gorm.DB) {
 			return
 		}
 	} else if fr.plan.refills && !db.Statement.SkipHooks {
-		if field := fr.replaced(); field != nil && f.plans.watcher.Replaced != nil {
-			f.plans.watcher.Replaced(fr.plan, field)
+		if field := fr.replaced(); field != nil && f.plans.Watcher.Replaced != nil {
+			f.plans.Watcher.Replaced(fr.plan, field)
 		}
 		if err := assign(fr, f.numbers); err != nil {
 			_ = db.AddError(err)
@@ -433,20 +438,20 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 	}
 	j := newJudge(fr)
 	if j == nil || isShardingPool(stmt.ConnPool) && len(j.given) > 0 {
-		fr.upsert = newUpsert(db, fr, false)
+		fr.upsert = newUpsert(db, fr, conflict)
 		return
 	}
 	fr.judge = j
 	j.sent = &sentStatement{}
 	j.sent.conflict, j.sent.present = stmt.Clauses[clauseOnConflict]
 	ignores := insertIgnores(stmt)
-	alone := !ignores && f.isAboutKey(db, fr, conflict)
+	alone := !ignores && isAboutKey(db, fr, conflict)
 	if alone && len(j.given) == 0 {
 		delete(stmt.Clauses, clauseOnConflict)
 		j.send(stmt, fr, j.rows)
 		return
 	}
-	if fr.upsert = newUpsert(db, fr, ignores); db.Error != nil || isShardingPool(stmt.ConnPool) {
+	if fr.upsert = newUpsert(db, fr, conflict); db.Error != nil || isShardingPool(stmt.ConnPool) {
 		return
 	}
 	if !dialect.Kind(db.Name()).HasTarget() {
@@ -486,8 +491,8 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 
 // isAboutKey reports whether rows with new keys need no clause. Either its target is the primary key, or GORM
 // has put it there for an association, and the model has no other key that the clause could be for.
-func (f *filler) isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
-	others := len(f.plans.uniqueIndexes(fr.plan)) > 0
+func isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
+	others := len(fr.plan.uniqueIndexes()) > 0
 	if targetsPrimaryKey(fr.plan.schema, conflict) {
 		return dialect.Kind(db.Name()).HasTarget() || !others
 	}
@@ -566,7 +571,7 @@ func (f *filler) afterFrame(db *gorm.DB, fr *frame) {
 	}
 	if upsert := fr.upsert; upsert != nil {
 		fr.upsert = nil
-		if err := reconcile(db, fr, upsert, f.plans); err != nil {
+		if err := reconcile(db, fr, upsert); err != nil {
 			_ = db.AddError(fmt.Errorf("snowflakeplugin: read the IDs of upserted %s back: %w",
 				fr.plan.schema.Name, err))
 		}
@@ -598,7 +603,7 @@ func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
 }
 
 // reconcile gives every doubtful cell the ID that is in the database, or no ID.
-func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
+func reconcile(db *gorm.DB, fr *frame, upsert *upsert) error {
 	if fr.rebuilds(db) {
 		return nil // GORM has made the slice anew, of the rows that came back
 	}
@@ -618,7 +623,7 @@ func reconcile(db *gorm.DB, fr *frame, upsert *upsert, plans *PlanCache) error {
 		return nil
 	}
 	search := newSearch(db, fr, upsert)
-	for _, key := range searchKeys(db, fr, upsert.conflict, plans) {
+	for _, key := range searchKeys(db, fr, upsert.conflict) {
 		if err := search.findBy(key); err != nil {
 			return err
 		}
@@ -684,7 +689,7 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 	if !is {
 		return
 	}
-	index := d.fields(f.plans, fr.plan)
+	index := d.fields(fr.plan)
 	var rows []sentRow
 	var numbers []string
 	var words string

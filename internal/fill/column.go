@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -173,14 +174,6 @@ type namedSource struct {
 	name   string
 	source Source
 	texter Texter // nil if the numbers have no text of their own
-	liker  Liker  // nil if the source cannot choose shards
-}
-
-func newNamedSource(name string, source Source) *namedSource {
-	f := &namedSource{name: name, source: source}
-	f.texter, _ = source.(Texter)
-	f.liker, _ = source.(Liker)
-	return f
 }
 
 // String names the source, and its counter if it says so.
@@ -475,4 +468,32 @@ func plainColumn(s *schema.Schema, field *schema.Field) {
 	field.TagSettings["AUTOINCREMENT"] = "false"
 	s.FieldsWithDefaultDBValue = slices.DeleteFunc(slices.Clone(s.FieldsWithDefaultDBValue),
 		func(f *schema.Field) bool { return f == field })
+}
+
+// NumbersInJSON returns the fields of a plan with the plugin's own IDs that encoding/json writes as numbers.
+func NumbersInJSON(p *Plan) (fields []*schema.Field) {
+	for _, c := range p.columns {
+		if c.source == nil && isNumberInJSON(c) {
+			fields = append(fields, c.field)
+		}
+	}
+	return fields
+}
+
+// isNumberInJSON finds out by a trial, with the tag of the field, how its type writes an ID.
+func isNumberInJSON(c *column) (is bool) {
+	defer func() {
+		if recover() != nil { // in a method of a foreign type
+			is = false
+		}
+	}()
+	alone := reflect.New(reflect.StructOf([]reflect.StructField{
+		{Name: "Field", Type: c.field.FieldType, Tag: c.field.StructField.Tag},
+	})).Elem()
+	if c.put(alone.Field(0), probe) != nil {
+		return false
+	}
+	text, err := json.Marshal(alone.Interface())
+	digits := strconv.FormatInt(probe, 10)
+	return err == nil && strings.Contains(string(text), digits) && !strings.Contains(string(text), `"`+digits)
 }

@@ -159,8 +159,8 @@ func (m tables) AlterColumn(model any, field string) error {
 func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.ColumnType) error {
 	return m.prepared([]any{model}, func() error {
 		plan := m.plans.Of(field.Schema)
-		if m.plans.watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
-			m.plans.watcher.Counted(plan, field)
+		if m.plans.Watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
+			m.plans.Watcher.Counted(plan, field)
 		}
 		return m.Migrator.MigrateColumn(model, field, column)
 	})

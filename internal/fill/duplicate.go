@@ -127,9 +127,9 @@ func arePrimaryKey(s *schema.Schema, columns []string) bool {
 }
 
 // fields returns the columns of the index, or nil if nothing tells them.
-func (d duplicate) fields(plans *PlanCache, p *Plan) (fields []*schema.Field) {
+func (d duplicate) fields(p *Plan) (fields []*schema.Field) {
 	if d.columns == nil {
-		return plans.uniqueIndexes(p)[d.index[strings.LastIndexByte(d.index, '.')+1:]]
+		return p.uniqueIndexes()[d.index[strings.LastIndexByte(d.index, '.')+1:]]
 	}
 	for _, column := range d.columns {
 		if field := p.schema.FieldsByDBName[column]; field != nil {

@@ -3,6 +3,7 @@ package fill
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -176,9 +177,11 @@ func (t *frameTable) widen(p *slot, plan *Plan) *frame {
 	return f
 }
 
-// remove forgets a frame whose statement is over, and closes it.
+// remove forgets a frame whose statement is over, and gives that back what is its own.
 func (t *frameTable) remove(f *frame) {
-	f.close()
+	if f.selects != nil {
+		f.stmt.Selects = *f.selects
+	}
 	if p := t.slotOf(f.stmt); p.stmt.Load() == f.stmt {
 		p.frame = nil
 		p.stmt.Store(nil)
@@ -196,12 +199,7 @@ func (t *frameTable) remove(f *frame) {
 // Build makes a frame a clause. GORM builds only the clauses that it knows, and so never this one.
 func (*frame) Build(clause.Builder) {}
 
-func (f *frame) context() context.Context {
-	if f.stmt.Context == nil {
-		return context.Background()
-	}
-	return f.stmt.Context
-}
+func (f *frame) context() context.Context { return orBackground(f.stmt.Context) }
 
 // openRows looks at the destination of the statement. Structs that were passed by value cannot be
 // written to, so they are copied, and the statement then creates the copy.
@@ -261,7 +259,7 @@ func (f *frame) sentColumns() (sent, unselected columnMask) {
 	return sent, unselected
 }
 
-// alsoSelect adds columns to the Select of the statement until the frame is closed. The slice is
+// alsoSelect adds columns to the Select of the statement until the frame is removed. The slice is
 // copied because GORM shares it between statements.
 func (f *frame) alsoSelect(columns columnMask) {
 	if columns == 0 {
@@ -285,12 +283,30 @@ func (f *frame) countVacant(columns columnMask) (empty int, found columnMask) {
 		if !columns.has(c) {
 			continue
 		}
-		if n := f.rows.vacant(c); n > 0 {
+		if n := f.vacant(c); n > 0 {
 			empty += n
 			found |= 1 << c
 		}
 	}
 	return empty, found
+}
+
+// vacant counts the empty cells of a column.
+func (f *frame) vacant(c int) (empty int) {
+	if column := f.plan.columns[c]; f.rows == &f.structs && f.structs.isTable(column) {
+		for i := range f.structs.rv.Len() {
+			if f.structs.rv.Index(i).Field(column.direct).Int() == 0 {
+				empty++
+			}
+		}
+		return empty
+	}
+	for i := range f.rows.count() {
+		if f.rows.isVacant(i, c) {
+			empty++
+		}
+	}
+	return empty
 }
 
 // write writes IDs into the empty cells, column by column.
@@ -314,7 +330,7 @@ func (f *frame) writeNamed(columns columnMask, ids []int64) error {
 		if !columns.has(c) {
 			continue
 		}
-		n := f.rows.vacant(c)
+		n := f.vacant(c)
 		for _, id := range rest[:n] {
 			if err := column.fits(id); err != nil {
 				return f.noFit(column, err)
@@ -328,7 +344,7 @@ func (f *frame) writeNamed(columns columnMask, ids []int64) error {
 
 // note remembers numbers that were made for a column of a named source.
 func (f *frame) note(column *column, ids []int64) {
-	fresh := made{ids: slices.Sorted(slices.Values(ids))}
+	fresh := made{ids: ids}
 	if column.hasText() {
 		fresh.texts = make(map[string]int64, len(ids))
 		for _, id := range ids {
@@ -400,7 +416,7 @@ func contains(ids []int64, id int64) bool {
 // made is what one source has made for a statement.
 type made struct {
 	ids   []int64          // in ascending order
-	texts map[string]int64 // nil if no column keeps texts
+	texts map[string]int64 // of the columns that keep texts
 }
 
 // madeBy has what was made, by the name of the source. A nil map has nothing.
@@ -414,11 +430,8 @@ func (m madeBy) union(other madeBy) madeBy {
 		}
 		all := made{ids: append(slices.Clone(m[name].ids), more.ids...), texts: map[string]int64{}}
 		slices.Sort(all.ids)
-		for _, texts := range []map[string]int64{m[name].texts, more.texts} {
-			for text, id := range texts {
-				all.texts[text] = id
-			}
-		}
+		maps.Copy(all.texts, m[name].texts)
+		maps.Copy(all.texts, more.texts)
 		m[name] = all
 	}
 	return m
@@ -439,8 +452,8 @@ func (m madeBy) get(f *frame, i, c int) (id int64, ok bool) {
 	return m[column.source.name].texts[text], ok && text != ""
 }
 
-// inTransaction reports whether statements of the pool can still be rolled back.
-func inTransaction(pool gorm.ConnPool) bool {
+// InTransaction reports whether statements of the pool can still be rolled back.
+func InTransaction(pool gorm.ConnPool) bool {
 	_, is := pool.(gorm.TxCommitter)
 	return is
 }
@@ -513,13 +526,16 @@ func (f *frame) forgetParents(gone []int64) {
 		v = f.structs.rv
 	}
 	relations := ownRelations(f.plan.schema)
-	eachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
+	EachStruct(v, f.plan.schema.ModelType, func(row reflect.Value) {
+		if !row.CanAddr() {
+			return
+		}
 		for _, relation := range relations {
 			if _, zero := relation.Field.ValueOf(f.context(), row); zero {
 				continue
 			}
 			there := relation.Field.ReflectValueOf(f.context(), row)
-			eachStruct(there, relation.FieldSchema.ModelType, func(other reflect.Value) {
+			EachStruct(there, relation.FieldSchema.ModelType, func(other reflect.Value) {
 				for _, ref := range relation.References {
 					owner, child := other, row
 					if ref.OwnPrimaryKey {
@@ -548,25 +564,18 @@ func forgetParent(ctx context.Context, ref *schema.Reference, parent, child refl
 	}
 }
 
-// eachStruct calls visit with every struct of a type to which a value leads.
-func eachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) {
+// EachStruct calls visit with every struct of a type to which a value leads.
+func EachStruct(v reflect.Value, model reflect.Type, visit func(reflect.Value)) {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
 	switch {
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			eachStruct(v.Index(i), model, visit)
+			EachStruct(v.Index(i), model, visit)
 		}
-	case v.IsValid() && v.Type() == model && v.CanAddr():
+	case v.IsValid() && v.Type() == model:
 		visit(v)
-	}
-}
-
-// close gives the statement back what is its own.
-func (f *frame) close() {
-	if f.selects != nil {
-		f.stmt.Selects = *f.selects
 	}
 }
 
@@ -586,7 +595,7 @@ type openFrames struct {
 // add registers a frame when its statement has entered its transaction. A second call does nothing.
 func (o *openFrames) add(f *frame) {
 	pool := f.stmt.ConnPool
-	if f.nested.pool != nil || !f.plan.nests || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+	if f.nested.pool != nil || !f.plan.nests || !InTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
 	o.mu.Lock()
@@ -602,7 +611,7 @@ func (o *openFrames) add(f *frame) {
 // adopt hangs a frame below the statement that is at work in its transaction, if there is one.
 func (o *openFrames) adopt(child *frame) {
 	pool := child.stmt.ConnPool
-	if o.count.Load() == 0 || !inTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
+	if o.count.Load() == 0 || !InTransaction(pool) || !reflect.TypeOf(pool).Comparable() {
 		return
 	}
 	o.mu.Lock()
@@ -646,9 +655,4 @@ func (o *openFrames) tree(f *frame) []*frame {
 		frames = append(frames, frames[i].nested.children...)
 	}
 	return frames
-}
-
-// InTransaction reports whether a handle leads into a transaction that was begun on its database.
-func InTransaction(db *gorm.DB) bool {
-	return db.Statement != nil && inTransaction(db.Statement.ConnPool) && !inTransaction(db.ConnPool)
 }

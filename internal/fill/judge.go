@@ -160,7 +160,8 @@ func (f *frame) unrepeated(j *judge) []int {
 // rebuilds reports whether GORM will make the slice anew of the rows that come back.
 func (f *frame) rebuilds(db *gorm.DB) bool {
 	returning, returns := db.Statement.Clauses[clauseReturning].Expression.(clause.Returning)
-	return returns && returnsAll(returning) && supportsReturning(db) && f.structs.isSlice()
+	sends := slices.Contains(db.Callback().Create().Clauses, clauseReturning) // as the driver says
+	return returns && returnsAll(returning) && sends && f.structs.isSlice()
 }
 
 // send makes the statement insert some of the rows. It does nothing if these are all rows.
@@ -586,7 +587,7 @@ func madeBefore(stmt *gorm.Statement) []int64 {
 
 // state says what is stored now.
 func (f *frame) state(db *gorm.DB, j *judge) string {
-	if inTransaction(db.Statement.ConnPool) {
+	if InTransaction(db.Statement.ConnPool) {
 		return "nothing of this is stored once the transaction is rolled back, as GORM rolls back its own"
 	}
 	stored := "nothing of this statement"

@@ -102,14 +102,17 @@ func (n *Notes) has(set map[inPool]struct{}, element inPool) bool {
 
 // ensure notes in the schema of the table of a statement where its IDs come from, and from which counters its
 // columns get numbers, unless that is known to be noted.
-func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
+func (n *Notes) ensure(db *gorm.DB, plan *Plan) error {
 	stmt := db.Statement
 	pool, pinned := n.poolOf(stmt.ConnPool)
-	table := inPool{pool: pool, name: namedTable(stmt)}
+	table := inPool{pool: pool, name: stmt.Table} // as the statement names it
+	if stmt.TableExpr != nil {
+		table.name = stmt.TableExpr.SQL
+	}
 	numbered := inPool{pool, table.name, plan.numbered}
 	constant := stmt.TableExpr == nil || len(stmt.TableExpr.Vars) == 0
 	keysKnown := n.write == nil || constant && n.has(n.tables, table)
-	numbersKnown := !plan.named || constant && n.has(n.tables, numbered)
+	numbersKnown := plan.numbered == "" || constant && n.has(n.tables, numbered)
 	if db.DryRun || keysKnown && numbersKnown {
 		return nil
 	}
@@ -134,20 +137,12 @@ func (n *Notes) ensure(db *gorm.DB, plans *PlanCache, plan *Plan) error {
 	}
 	lasts := true
 	if !where.temporary {
-		lasts, err = n.numbers(stmt.Context, d, where.table, plans.numbered(plan))
+		lasts, err = n.numbers(stmt.Context, d, where.table, plan.numberedColumns())
 	}
 	if err == nil && lasts {
 		n.remember(numbered)
 	}
 	return err
-}
-
-// namedTable is the table of a statement as that names it.
-func namedTable(stmt *gorm.Statement) string {
-	if stmt.TableExpr != nil {
-		return stmt.TableExpr.SQL
-	}
-	return stmt.Table
 }
 
 func (n *Notes) remember(table inPool) {
@@ -215,13 +210,12 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 // time. But it has the only connection of some pools, and alone knows what it has made and which search
 // path it has set.
 func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
-	if pool == nil || !inTransaction(own) {
-		return []gorm.ConnPool{own}
+	if pool != nil && InTransaction(own) {
+		if s := pool.Stats(); s.MaxOpenConnections <= 0 || s.InUse < s.MaxOpenConnections {
+			return []gorm.ConnPool{pool, own}
+		}
 	}
-	if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
-		return []gorm.ConnPool{own}
-	}
-	return []gorm.ConnPool{pool, own}
+	return []gorm.ConnPool{own}
 }
 
 // ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if
@@ -236,7 +230,7 @@ func (n *Notes) ask(
 		limited, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	if inTransaction(pool) {
+	if InTransaction(pool) {
 		n.asking.Lock()
 		defer n.asking.Unlock()
 	}
@@ -274,7 +268,7 @@ func (n *Notes) poolOf(pool gorm.ConnPool) (found *sql.DB, pinned bool) {
 		}
 	case gorm.GetDBConnector:
 		if db, err := p.GetDBConn(); err == nil {
-			return db, inTransaction(pool)
+			return db, InTransaction(pool)
 		}
 	}
 	return nil, false

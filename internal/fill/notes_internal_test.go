@@ -98,7 +98,7 @@ func BenchmarkNotes(b *testing.B) {
 			for b.Loop() {
 				began := time.Now()
 				for range some {
-					if err := n.ensure(handle, nil, plan); err != nil {
+					if err := n.ensure(handle, plan); err != nil {
 						b.Fatal(err)
 					}
 				}

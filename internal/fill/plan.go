@@ -27,10 +27,10 @@ type PlanCache struct {
 	digits int             // decimal digits of the largest ID
 	wrap   func(int64) any // turns a number into an ID of the application
 	named  map[string]Source
-	// unnamed means that nobody needs the named sources, because no row is filled.
-	unnamed bool
-	models  map[reflect.Type]bool // whose primary keys are filled without a tag
-	watcher Watcher
+	// Models are structs whose primary keys are filled without a tag, also where one of them is embedded in
+	// another. Set them, and the watcher, before the first plan is made.
+	Models  map[reflect.Type]bool
+	Watcher Watcher
 
 	// recent is a small table of plans in front of the map plans. The address of a schema chooses its element,
 	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
@@ -55,17 +55,10 @@ type Watcher struct {
 	Counted func(*Plan, *schema.Field)
 }
 
-// Watch names the watcher. Call it before the first plan is made.
-func (c *PlanCache) Watch(w Watcher) { c.watcher = w }
-
-// FillKeysOf has the primary keys of models filled that have no tag, also where one of them is embedded in
-// another. They are structs. Call it before the first plan is made.
-func (c *PlanCache) FillKeysOf(models map[reflect.Type]bool) { c.models = models }
-
 // NewPlans returns an empty cache for IDs of up to so many digits, and for fields that name one of the
 // sources. It is for looking at models only if named is nil.
 func NewPlans(digits int, wrap func(int64) any, named map[string]Source) *PlanCache {
-	return &PlanCache{digits: digits, wrap: wrap, named: named, unnamed: named == nil}
+	return &PlanCache{digits: digits, wrap: wrap, named: named}
 }
 
 // Of returns the plan of a schema, making it on first use.
@@ -118,8 +111,8 @@ func (c *PlanCache) Prepare(s *schema.Schema) (*Plan, error) { return c.PrepareO
 // makes the plan it calls first, which may change the schema.
 func (c *PlanCache) PrepareOn(s *schema.Schema, shard *Shard, first func()) (*Plan, error) {
 	p, isNew := c.prepare(s, shard, first)
-	if isNew && len(p.columns) > 0 && c.watcher.Planned != nil {
-		c.watcher.Planned(p)
+	if isNew && len(p.columns) > 0 && c.Watcher.Planned != nil {
+		c.Watcher.Planned(p)
 	}
 	return p, p.err
 }
@@ -133,9 +126,9 @@ func (c *PlanCache) prepare(s *schema.Schema, shard *Shard, first func()) (p *Pl
 	}
 	first()
 	p = c.makePlan(s)
-	p.shard, p.wrap = shard, c.wrap
-	p.bound = p.bound || shard != nil
-	p.isOneCell = p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.bound && !p.nests
+	p.shard = shard
+	p.isOneCell = p.err == nil && len(p.columns) == 1 && p.columns[0].plain && !p.nests &&
+		p.columns[0].like == nil && shard == nil
 	for _, column := range p.columns {
 		plainColumn(s, column.field)
 		notNull(column.field)
@@ -157,7 +150,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 		return asks, err
 	}
 	// The structs from the model inwards to the one that has the field.
-	asks, owner := c.models[s.ModelType], s.ModelType
+	asks, owner := c.Models[s.ModelType], s.ModelType
 	for _, name := range field.BindNames[:len(field.BindNames)-1] {
 		embedded, found := owner.FieldByName(name)
 		if !found {
@@ -166,7 +159,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 		for owner = embedded.Type; owner.Kind() == reflect.Pointer; {
 			owner = owner.Elem()
 		}
-		asks = asks || c.models[owner]
+		asks = asks || c.Models[owner]
 	}
 	if asks && len(s.PrimaryFields) > 1 {
 		return false, fmt.Errorf("the model is one whose key is filled without a tag, and the key has %d "+
@@ -177,7 +170,7 @@ func (c *PlanCache) asks(s *schema.Schema, field *schema.Field) (bool, error) {
 
 // makePlan finds the fields to fill.
 func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
-	p := &Plan{schema: s, asks: c.asks, refills: s.BeforeCreate || s.BeforeSave}
+	p := &Plan{schema: s, cache: c, refills: s.BeforeCreate || s.BeforeSave}
 	p.tree = len(ownRelations(s))+len(s.Relationships.Many2Many) > 0
 	p.nests = p.tree || p.refills || s.AfterCreate || s.AfterSave
 	if isJoinTable(s) {
@@ -192,9 +185,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		if column == nil || err != nil {
 			continue
 		}
-		p.bound = p.bound || column.like != nil
 		if column.source != nil {
-			p.named = true
 			p.numbered += "\x00" + field.DBName + "\x00" + column.source.name
 		}
 		p.columns = append(p.columns, column)
@@ -234,7 +225,7 @@ func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 		return nil, nil
 	}
 	source, known := c.named[name]
-	if !known && !c.unnamed {
+	if !known && c.named != nil {
 		there := "no named source"
 		if len(c.named) > 0 {
 			there = fmt.Sprintf("%q", slices.Sorted(maps.Keys(c.named)))
@@ -242,7 +233,8 @@ func (c *PlanCache) sourceOf(field *schema.Field) (*namedSource, error) {
 		return nil, fmt.Errorf("tag %s:\"%s%s\" names a source that the plugin does not have: there is %s; add "+
 			"WithNumbers(%q, source) to the options of the plugin", TagName, TagFrom, name, there, name)
 	}
-	return newNamedSource(name, source), nil
+	texter, _ := source.(Texter)
+	return &namedSource{name, source, texter}, nil
 }
 
 // jsonStrings finds fields of the application's type of IDs with the option ",string" in their json tag.
@@ -263,12 +255,11 @@ func (c *PlanCache) jsonStrings(s *schema.Schema) []error {
 	return faults
 }
 
-// Unique returns the unique keys of the model by which a row can be looked up. They consist of whole
-// columns, have no condition, and are not the primary key.
-func (c *PlanCache) Unique(p *Plan) []UniqueKey {
+// readKeys reads the unique keys of the model.
+func (p *Plan) readKeys() {
 	p.keysOnce.Do(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		p.cache.mu.Lock()
+		defer p.cache.mu.Unlock()
 		p.indexes = map[string][]*schema.Field{}
 		for name, constraint := range p.schema.ParseUniqueConstraints() {
 			p.indexes[name] = []*schema.Field{constraint.Field}
@@ -280,21 +271,29 @@ func (c *PlanCache) Unique(p *Plan) []UniqueKey {
 		}
 		// ParseIndexes writes to the schema, hence the lock.
 		for _, index := range p.schema.ParseIndexes() {
-			if index.Class == "UNIQUE" {
-				p.indexes[index.Name] = fieldsOf(index)
+			if index.Class != "UNIQUE" {
+				continue
 			}
-			if key, ok := lookupKey(index); ok {
-				p.uniqueKeys = append(p.uniqueKeys, key)
+			fields, ofRows := columnsOf(index)
+			p.indexes[index.Name] = fields
+			if ofRows {
+				p.uniqueKeys = append(p.uniqueKeys, fields)
 			}
 		}
 	})
+}
+
+// Unique returns the unique keys of the model by which a row can be looked up. They consist of whole
+// columns, have no condition, and are not the primary key.
+func (p *Plan) Unique() []UniqueKey {
+	p.readKeys()
 	return p.uniqueKeys
 }
 
 // uniqueIndexes returns the columns of every unique index of the model beside the primary key, by its name,
 // also of those by which no row can be looked up.
-func (c *PlanCache) uniqueIndexes(p *Plan) map[string][]*schema.Field {
-	c.Unique(p)
+func (p *Plan) uniqueIndexes() map[string][]*schema.Field {
+	p.readKeys()
 	return p.indexes
 }
 
@@ -309,8 +308,8 @@ type Numbered struct {
 	Unique bool
 }
 
-// numbered lists the columns with numbers of named sources.
-func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
+// numberedColumns lists the columns with numbers of named sources.
+func (p *Plan) numberedColumns() (columns []Numbered) {
 	for _, column := range p.columns {
 		if column.source == nil {
 			continue
@@ -320,7 +319,7 @@ func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
 		columns = append(columns, Numbered{
 			Column: field.DBName, Name: column.source.name, Source: column.source.source,
 			Field:  p.schema.Name + "." + field.Name,
-			Unique: alone(p.schema.PrimaryFields) || slices.ContainsFunc(c.Unique(p), alone),
+			Unique: alone(p.schema.PrimaryFields) || slices.ContainsFunc(p.Unique(), alone),
 		})
 	}
 	return columns
@@ -328,8 +327,8 @@ func (c *PlanCache) numbered(p *Plan) (columns []Numbered) {
 
 // Unguarded returns the fields with numbers of named sources that are in no unique index of the model, so
 // that nothing refuses a number that was given twice.
-func (c *PlanCache) Unguarded(p *Plan) (fields []*schema.Field) {
-	indexes := c.uniqueIndexes(p)
+func (p *Plan) Unguarded() (fields []*schema.Field) {
+	indexes := p.uniqueIndexes()
 	for _, column := range p.columns {
 		guarded := column.source == nil || column.field.PrimaryKey
 		for _, index := range indexes {
@@ -367,17 +366,11 @@ type Plan struct {
 	refills bool
 	// isOneCell: a struct of the model has one cell to fill, and nothing else has to be remembered of it.
 	isOneCell bool
-	// bound: some IDs of the model have to lie on a certain shard.
-	bound bool
-	// named: some IDs of the model come from named sources.
-	named bool
-	// numbered tells the columns with numbers of named sources, and their sources.
+	// numbered tells the columns with numbers of named sources, and their sources; empty if there are none.
 	numbered string
 	// shard is set for the schema of a router's model on one shard. The keys of its rows lie there.
 	shard *Shard
-	// wrap turns a number into an ID of the application.
-	wrap func(int64) any
-	asks func(*schema.Schema, *schema.Field) (bool, error) // see PlanCache.asks
+	cache *PlanCache // that has made the plan
 
 	reachOnce sync.Once
 	reaches   bool // see reachesTagged
@@ -387,16 +380,11 @@ type Plan struct {
 	indexes    map[string][]*schema.Field
 }
 
-// Shard is where the rows of a plan lie.
+// Shard is where the rows of a plan lie: the shard of a number among so many.
 type Shard struct {
-	number, count int
-	// check refuses a key that lies on another shard.
-	check func(s *schema.Schema, key any) error
-}
-
-// NewShard returns the shard of that number among count shards, with the check that refuses keys of others.
-func NewShard(number, count int, check func(s *schema.Schema, key any) error) *Shard {
-	return &Shard{number, count, check}
+	Number, Count int
+	// Check refuses a key that lies on another shard.
+	Check func(s *schema.Schema, key any) error
 }
 
 // reachesTagged reports whether a create or an update of the model may create rows with tagged fields
@@ -421,7 +409,7 @@ func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schem
 		// that no row of the model can be created.
 		_ = (&gorm.Statement{DB: db}).Parse(reflect.New(related.ModelType).Interface())
 		if slices.ContainsFunc(related.Fields, func(field *schema.Field) bool {
-			tagged, err := p.asks(related, field)
+			tagged, err := p.cache.asks(related, field)
 			return tagged || err != nil
 		}) || len(p.idleTags(related)) > 0 || p.reachesFrom(db, related, seen) {
 			return true
@@ -495,7 +483,10 @@ func (p *Plan) RoutingKey() *schema.Field {
 // Unroutable returns the name of the source of a key if the source cannot choose shards, and else "".
 func (p *Plan) Unroutable(key *schema.Field) string {
 	for _, column := range p.columns {
-		if column.field == key && column.source != nil && column.source.liker == nil {
+		if column.field != key || column.source == nil {
+			continue
+		}
+		if _, can := column.source.source.(Liker); !can {
 			return column.source.name
 		}
 	}
@@ -505,29 +496,16 @@ func (p *Plan) Unroutable(key *schema.Field) string {
 // UniqueKey is a set of columns of which the model says that no two rows share all values.
 type UniqueKey []*schema.Field
 
-// lookupKey turns an index into a key, if it is unique over whole columns of all rows.
-func lookupKey(index *schema.Index) (UniqueKey, bool) {
-	if index.Class != "UNIQUE" || index.Where != "" {
-		return nil, false
-	}
-	var key UniqueKey
-	for _, part := range index.Fields {
-		if part.Field == nil || part.Expression != "" || part.Length > 0 {
-			return nil, false
-		}
-		key = append(key, part.Field)
-	}
-	return key, len(key) > 0
-}
-
-// fieldsOf returns the columns of an index.
-func fieldsOf(index *schema.Index) (fields []*schema.Field) {
+// columnsOf returns the columns of a unique index, and whether it is over whole columns of all rows.
+func columnsOf(index *schema.Index) (fields []*schema.Field, ofRows bool) {
+	ofRows = index.Where == ""
 	for _, part := range index.Fields {
 		if part.Field != nil {
 			fields = append(fields, part.Field)
 		}
+		ofRows = ofRows && part.Field != nil && part.Expression == "" && part.Length <= 0
 	}
-	return fields
+	return fields, ofRows && len(fields) > 0
 }
 
 // textForeignKeys finds foreign keys of text kind that refer to a key of the type ID, or of another
@@ -560,7 +538,7 @@ func (p *Plan) idleTags(s *schema.Schema) []error {
 	var holders []string
 	tags, asked := map[string]reflect.StructTag{}, map[string]bool{}
 	for _, field := range s.Fields {
-		tagged, _ := p.asks(s, field)
+		tagged, _ := p.cache.asks(s, field)
 		outer, holder := s.ModelType, s.Name
 		for _, name := range field.BindNames[:len(field.BindNames)-1] {
 			embedded, found := outer.FieldByName(name)

@@ -18,8 +18,7 @@ type rows interface {
 	identity(row int) uintptr
 	// part returns a destination of some of the rows.
 	part(rows []int) destination
-	// vacant counts the cells of a column that wait for an ID.
-	vacant(column int) int
+	// isVacant reports whether a cell waits for an ID.
 	isVacant(row, column int) bool
 	// write puts IDs into those cells, in the order of the rows, and returns the IDs left over.
 	write(column int, ids []int64) (rest []int64, err error)
@@ -120,24 +119,6 @@ func (r *structRows) part(rows []int) destination {
 		slice.Elem().Set(reflect.Append(slice.Elem(), row))
 	}
 	return destination{slice.Interface(), slice.Elem()}
-}
-
-func (r *structRows) vacant(c int) int {
-	column, empty := r.plan.columns[c], 0
-	if r.isTable(column) {
-		for i := range r.rv.Len() {
-			if r.rv.Index(i).Field(column.direct).Int() == 0 {
-				empty++
-			}
-		}
-		return empty
-	}
-	for i := range r.count() {
-		if row, ok := r.row(i); ok && column.isVacant(row) {
-			empty++
-		}
-	}
-	return empty
 }
 
 func (r *structRows) isVacant(i, c int) bool {
@@ -253,39 +234,34 @@ type mapValue struct {
 	known, present bool
 }
 
-// pointAt points r at a destination. It returns false for one that GORM does not take for maps, and an error
-// for maps that cannot take an ID.
+// pointAt points r at a destination. It returns false for one that GORM does not take for maps. It refuses a
+// nil map, which cannot be written to, and a map that names a tagged column twice, because chance would
+// decide which of the two values is stored.
 func (r *mapRows) pointAt(p *Plan, dest any) (bool, error) {
 	maps, ok := mapsOf(dest, &r.oneMap)
 	if !ok {
 		return false, nil
 	}
 	r.plan, r.maps = p, maps
-	return true, r.check()
-}
-
-// check refuses a nil map, which cannot be written to, and a map that names a tagged column twice,
-// because chance would decide which of the two values is stored.
-func (r *mapRows) check() error {
-	for i, m := range r.maps {
+	for i, m := range maps {
 		if m == nil {
-			return fmt.Errorf("snowflakeplugin: create %s from map %d: the map is nil: %w",
-				r.plan.schema.Name, i, gorm.ErrInvalidData)
+			return true, fmt.Errorf("snowflakeplugin: create %s from map %d: the map is nil: %w",
+				p.schema.Name, i, gorm.ErrInvalidData)
 		}
-		for _, column := range r.plan.columns {
+		for _, column := range p.columns {
 			keys := 0
 			for key := range m {
-				if r.plan.schema.LookUpField(key) == column.field {
+				if p.schema.LookUpField(key) == column.field {
 					keys++
 				}
 			}
 			if keys > 1 {
-				return fmt.Errorf("snowflakeplugin: create %s from map %d: %d keys name the column %s: %w",
-					r.plan.schema.Name, i, keys, column.field.DBName, gorm.ErrInvalidData)
+				return true, fmt.Errorf("snowflakeplugin: create %s from map %d: %d keys name the column %s: %w",
+					p.schema.Name, i, keys, column.field.DBName, gorm.ErrInvalidData)
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // key returns the key under which the map has the field, or would get it.
@@ -310,16 +286,6 @@ func (r *mapRows) part(rows []int) destination {
 		maps = append(maps, r.maps[i])
 	}
 	return destination{&maps, reflect.ValueOf(&maps).Elem()}
-}
-
-func (r *mapRows) vacant(c int) int {
-	empty := 0
-	for i := range r.maps {
-		if r.isVacant(i, c) {
-			empty++
-		}
-	}
-	return empty
 }
 
 func (r *mapRows) write(c int, ids []int64) ([]int64, error) {
@@ -376,10 +342,10 @@ func (r *mapRows) putAt(i, c int, key string, present bool, id int64) error {
 		r.maps[i][key] = id
 		return nil
 	case column.kind == kindScan:
-		r.maps[i][key] = r.plan.wrap(id) // a value that the column takes; a map needs no wrapper
+		r.maps[i][key] = r.plan.cache.wrap(id) // a value that the column takes; a map needs no wrapper
 		return nil
 	}
-	if wrapped := r.plan.wrap(id); reflect.TypeOf(wrapped) == column.value {
+	if wrapped := r.plan.cache.wrap(id); reflect.TypeOf(wrapped) == column.value {
 		r.maps[i][key] = wrapped
 		return nil
 	}
@@ -431,7 +397,7 @@ func (r *mapRows) load(i, c int, v reflect.Value) {
 	case r.plan.columns[c].kind == kindScan:
 		value := ValueOf(v)
 		if id, ok := value.(int64); ok {
-			value = r.plan.wrap(id)
+			value = r.plan.cache.wrap(id)
 		}
 		r.maps[i][key] = value
 	default:

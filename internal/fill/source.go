@@ -26,10 +26,6 @@ type ofColumn struct {
 	table, column string
 }
 
-func newOfColumn(source ColumnSource, c *column) ofColumn {
-	return ofColumn{source, c.field.Schema.Table, c.field.DBName}
-}
-
 // Fill sets every element of ids to a number of the column.
 func (o ofColumn) Fill(ctx context.Context, ids []int64) error {
 	return o.FillColumn(ctx, o.table, o.column, ids)
@@ -65,10 +61,7 @@ func (n *Numbers) Next(ctx context.Context) (int64, error) {
 	ctx = orBackground(ctx)
 	if n.generator != nil && !n.closed.Load() {
 		id, err := n.generator.Next(ctx)
-		if err != nil {
-			err = n.closedBy(err)
-		}
-		return id, err
+		return id, n.closedBy(err)
 	}
 	ids := make([]int64, 1)
 	err := n.Take(ctx, ids)
@@ -89,7 +82,6 @@ func (n *Numbers) Take(ctx context.Context, ids []int64) error {
 
 // draw sets all elements of ids to new numbers of a source of the application.
 func (n *Numbers) draw(ctx context.Context, source Source, ids []int64) error {
-	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return errs.ErrClosed
 	}
@@ -113,17 +105,6 @@ func (n *Numbers) columnSource() (source ColumnSource, has bool) {
 	return source, has
 }
 
-// nextOf is Next for a column.
-func (n *Numbers) nextOf(ctx context.Context, c *column) (int64, error) {
-	source, byColumn := n.columnSource()
-	if !byColumn {
-		return n.Next(ctx)
-	}
-	ids := make([]int64, 1)
-	err := n.draw(ctx, newOfColumn(source, c), ids)
-	return ids[0], err
-}
-
 // NextLike returns one new number on the shard of key. Both then share a shard for the number of
 // shards that the generator spreads its IDs over, and for every divisor of that number. So rows that
 // are colocated stay so when a router doubles its shards.
@@ -134,9 +115,8 @@ func (n *Numbers) NextLike(ctx context.Context, key int64) (int64, error) {
 
 // nextOn returns one new number on a shard of a router.
 func (n *Numbers) nextOn(ctx context.Context, shard *Shard) (int64, error) {
-	ctx = orBackground(ctx)
-	return n.chosen(int64(shard.number), func() (int64, error) {
-		return n.generator.NextOn(ctx, shard.number, shard.count)
+	return n.chosen(int64(shard.Number), func() (int64, error) {
+		return n.generator.NextOn(ctx, shard.Number, shard.Count)
 	})
 }
 
@@ -155,18 +135,17 @@ func (n *Numbers) chosen(key int64, next func() (int64, error)) (int64, error) {
 
 // nextFrom returns one new number of a named source on a shard of a router.
 func (n *Numbers) nextFrom(ctx context.Context, named *namedSource, shard *Shard) (id int64, err error) {
-	ctx = orBackground(ctx)
 	if n.closed.Load() {
 		return 0, errs.ErrClosed
 	}
 	switch source := named.source.(type) {
 	case onner:
-		id, err = source.NextOn(ctx, shard.number, shard.count)
+		id, err = source.NextOn(ctx, shard.Number, shard.Count)
 	case Liker:
-		id, err = source.NextLike(ctx, int64(shard.number))
+		id, err = source.NextLike(ctx, int64(shard.Number))
 	default:
 		return 0, fmt.Errorf("%w on shard %d: the source %q cannot choose shards: it has no method NextLike",
-			errs.ErrSource, shard.number, named.name)
+			errs.ErrSource, shard.Number, named.name)
 	}
 	if err != nil {
 		return 0, named.failed(err)

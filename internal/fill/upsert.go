@@ -2,7 +2,6 @@ package fill
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -32,14 +31,12 @@ const (
 )
 
 // newUpsert notes what to reconcile, and keeps ON CONFLICT UPDATE ALL from writing fresh IDs over those of
-// rows that are there already. It returns nil if there is nothing to reconcile. ignores says that the
-// statement ignores conflicts that are not those of the clause.
-func newUpsert(db *gorm.DB, fr *frame, ignores bool) *upsert {
-	conflict, ok := conflictOf(db.Statement)
-	if !ok || isShardingPool(db.Statement.ConnPool) {
+// rows that are there already. It returns nil if there is nothing to reconcile.
+func newUpsert(db *gorm.DB, fr *frame, conflict clause.OnConflict) *upsert {
+	if isShardingPool(db.Statement.ConnPool) {
 		return nil
 	}
-	cells := doubtful(db, fr, conflict, ignores)
+	cells := doubtful(db, fr, conflict)
 	if conflict.UpdateAll {
 		cells = append(cells, keepStored(db, fr)...)
 	}
@@ -95,10 +92,10 @@ func rowsWithoutKey(f *frame, cells []cellID) map[int]bool {
 }
 
 // doubtful lists the generated cells of rows that may meet another row under the clause.
-func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict, ignores bool) []cellID {
+func doubtful(db *gorm.DB, f *frame, conflict clause.OnConflict) []cellID {
 	// ON CONFLICT (primary key): a row with a new key that meets another row by it is refused, see judge, and
-	// a conflict on another unique key fails the statement.
-	freshKeyIsNew := !ignores && dialect.Kind(db.Name()).HasTarget() &&
+	// a conflict on another unique key fails the statement, unless that ignores it.
+	freshKeyIsNew := !insertIgnores(db.Statement) && dialect.Kind(db.Name()).HasTarget() &&
 		targetsPrimaryKey(f.plan.schema, conflict)
 	var cells []cellID
 	for i := range f.rows.count() {
@@ -164,23 +161,16 @@ func keepStored(db *gorm.DB, f *frame) []cellID {
 	if !ok || db.Error != nil {
 		return nil
 	}
-	kept := make(clause.Set, 0, len(conflict.DoUpdates))
-	for _, assignment := range conflict.DoUpdates {
-		if !stored[assignment.Column.Name] {
-			kept = append(kept, assignment)
-		}
-	}
-	conflict.DoUpdates = kept
+	conflict.DoUpdates = slices.DeleteFunc(slices.Clone(conflict.DoUpdates),
+		func(a clause.Assignment) bool { return stored[a.Column.Name] })
 	conflict.UpdateAll = false
-	conflict.DoNothing = len(kept) == 0
+	conflict.DoNothing = len(conflict.DoUpdates) == 0
 	db.Statement.AddClause(conflict)
 	return given
 }
 
 // searchKeys lists the ways to find the row that an element has become. The best come first.
-func searchKeys(
-	db *gorm.DB, fr *frame, conflict clause.OnConflict, plans *PlanCache,
-) []searchKey {
+func searchKeys(db *gorm.DB, fr *frame, conflict clause.OnConflict) []searchKey {
 	s := fr.plan.schema
 	// By its own key: a row that has this key was inserted, or is the right one.
 	keys := []searchKey{{fields: s.PrimaryFields, own: true}}
@@ -198,7 +188,7 @@ func searchKeys(
 	if target, ok := targetKey(s, conflict); ok {
 		others = append(others, target)
 	}
-	for _, unique := range plans.Unique(fr.plan) {
+	for _, unique := range fr.plan.Unique() {
 		others = append(others, searchKey{fields: unique})
 	}
 	keys = append(keys, others...)
@@ -241,11 +231,6 @@ func isIndexed(s *schema.Schema, field *schema.Field) bool {
 
 func returnsAll(r clause.Returning) bool {
 	return len(r.Columns) == 0 || len(r.Columns) == 1 && r.Columns[0].Name == "*"
-}
-
-// supportsReturning reports whether GORM sends the RETURNING clause to this database.
-func supportsReturning(db *gorm.DB) bool {
-	return slices.Contains(db.Callback().Create().Clauses, clauseReturning)
 }
 
 // isShardingPool recognizes the pool of gorm.io/sharding, which refuses queries without the
@@ -387,15 +372,15 @@ func (s *search) eachHit(
 	return nil
 }
 
-// hits runs one query. For the number of each element in it, it returns what scan does.
+// hits runs one query. For the number of each element in it, it returns the values by column of the plan, or
+// nil if more than one row was found for it.
 func (s *search) hits(key searchKey, values [][]any) (hits map[int][]reflect.Value, err error) {
 	stmt, began := s.build(key, values), time.Now()
 	defer func() { trace(s.db, stmt, began, int64(len(hits)), err) }()
-	result, err := s.db.Statement.ConnPool.QueryContext(s.frame.context(), stmt.SQL.String(), stmt.Vars...)
-	if err != nil {
-		return nil, err
-	}
-	return s.scan(result)
+	//nolint:rowserrcheck // EachRow does both.
+	rows, err := s.db.Statement.ConnPool.QueryContext(s.frame.context(), stmt.SQL.String(), stmt.Vars...)
+	hits = map[int][]reflect.Value{}
+	return hits, dialect.EachRow(rows, err, func(row *sql.Rows) error { return s.scan(row, hits) })
 }
 
 // build writes one SELECT for each element: its number, and the generated columns.
@@ -460,36 +445,30 @@ func (s *search) loaded() []*column {
 	return columns
 }
 
-// scan reads the rows of a query. For the number of each element it returns the values by column of
-// the plan, or nil if more than one row was found for it.
-func (s *search) scan(result *sql.Rows) (hits map[int][]reflect.Value, err error) {
-	defer func() { err = errors.Join(err, result.Close()) }()
-	hits = map[int][]reflect.Value{}
-	for result.Next() {
-		var n int
-		targets := []any{&n}
-		cells := make([]reflect.Value, len(s.frame.plan.columns))
-		for c, column := range s.frame.plan.columns {
-			if s.frame.mask.has(c) {
-				cells[c] = reflect.New(reflect.PointerTo(column.value)) // a pointer, for NULL
-				targets = append(targets, cells[c].Interface())
-			}
+// scan adds a row of a query to the hits.
+func (s *search) scan(row *sql.Rows, hits map[int][]reflect.Value) error {
+	var n int
+	targets := []any{&n}
+	cells := make([]reflect.Value, len(s.frame.plan.columns))
+	for c, column := range s.frame.plan.columns {
+		if s.frame.mask.has(c) {
+			cells[c] = reflect.New(reflect.PointerTo(column.value)) // a pointer, for NULL
+			targets = append(targets, cells[c].Interface())
 		}
-		if err := result.Scan(targets...); err != nil {
-			return nil, err
-		}
-		if _, twice := hits[n]; twice {
-			hits[n] = nil
-			continue
-		}
-		for c := range cells {
-			if cells[c].IsValid() {
-				cells[c] = cells[c].Elem().Elem() // the zero Value for NULL
-			}
-		}
-		hits[n] = cells
 	}
-	return hits, result.Err()
+	if err := row.Scan(targets...); err != nil {
+		return err
+	}
+	for c := range cells {
+		if cells[c].IsValid() {
+			cells[c] = cells[c].Elem().Elem() // the zero Value for NULL
+		}
+	}
+	if _, twice := hits[n]; twice {
+		cells = nil
+	}
+	hits[n] = cells
+	return nil
 }
 
 // trace logs a statement that no callback of GORM logs.

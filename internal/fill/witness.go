@@ -63,7 +63,7 @@ func (w *Witnesses) note(db *gorm.DB, q *question) {
 	if q == nil || q.pool == nil {
 		return
 	}
-	if inTransaction(db.Statement.ConnPool) && !beganTransaction(db) && !dialect.Kind(db.Name()).Embedded() {
+	if InTransaction(db.Statement.ConnPool) && !beganTransaction(db) && !dialect.Kind(db.Name()).Embedded() {
 		ctx := orBackground(db.Statement.Context)
 		time.AfterFunc(askAfter, func() { w.askNow(ctx, nil, nil) })
 	}
@@ -99,7 +99,7 @@ func boundTo(db *gorm.DB) *sql.Conn {
 // ask asks what waits, unless the statement is in a transaction, which may have the only connection. The
 // handle of a statement may have it as well, and lends it. poolOf knows the pool of a connection.
 func (w *Witnesses) ask(db *gorm.DB, poolOf func(gorm.ConnPool) (pool *sql.DB, pinned bool)) {
-	if w == nil || w.count.Load() == 0 || inTransaction(db.Statement.ConnPool) {
+	if w == nil || w.count.Load() == 0 || InTransaction(db.Statement.ConnPool) {
 		return
 	}
 	conn := boundTo(db)
@@ -133,19 +133,14 @@ func (w *Witnesses) askNow(ctx context.Context, conn *sql.Conn, bound *sql.DB) {
 // strangers returns which of the rows somebody else has made. A database that does not answer tells of none:
 // the next refusal asks again.
 func (q *question) strangers(ctx context.Context, pool gorm.ConnPool) (found []int) {
-	rows, err := pool.QueryContext(ctx, q.text, q.vars...)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	rows, err := pool.QueryContext(ctx, q.text, q.vars...) //nolint:rowserrcheck // EachRow does both.
+	err = dialect.EachRow(rows, err, func(rows *sql.Rows) error {
 		var n int
-		if rows.Scan(&n) != nil || n >= len(q.ids) {
-			return nil
-		}
+		err := rows.Scan(&n)
 		found = append(found, n)
-	}
-	if rows.Err() != nil {
+		return err
+	})
+	if err != nil {
 		return nil
 	}
 	return found

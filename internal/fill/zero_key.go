@@ -103,7 +103,10 @@ func (c keyClause) zeroRow(stmt *gorm.Statement) (int, bool) {
 	if maps, ok := mapsOf(stmt.Dest, &one); ok {
 		for i, m := range maps {
 			for key, value := range m {
-				if stmt.Schema.LookUpField(key) == c.field && isZeroID(value) {
+				if stmt.Schema.LookUpField(key) != c.field {
+					continue
+				}
+				if id, is := IDOf(value); is && id == 0 { // NULL is none
 					return i, true
 				}
 			}
@@ -144,12 +147,6 @@ func (c keyClause) isZeroIn(row reflect.Value) bool {
 		cell = cell.Elem()
 	}
 	return cell.IsZero()
-}
-
-// isZeroID reports whether a value is stored as 0. NULL is not.
-func isZeroID(value any) bool {
-	id, ok := IDOf(value)
-	return ok && id == 0
 }
 
 // remedy says what the program has to do.

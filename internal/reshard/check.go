@@ -131,7 +131,7 @@ func dress(ctx context.Context, m *machine) error {
 			return fmt.Errorf("%s shall have what %s has: %w", t.Name, old.now, err)
 		}
 	}
-	return refuseAllLosses(ctx, m)
+	return refuseLosses(ctx, m)
 }
 
 // finery returns the statements that give a new table the owner, the rights and the options of an old one.
@@ -274,40 +274,31 @@ func validateForeignKeys(ctx context.Context, m *machine) error {
 // or a CHECK, would be lost without a word. So both are described by the catalog, line by line and without
 // names, and no line of the old table may be missing.
 
-func refuseAllLosses(ctx context.Context, m *machine) error {
+// refuseLosses returns an error if the new table of a move lacks what the old one has.
+func refuseLosses(ctx context.Context, m *machine) (err error) {
 	for _, mv := range m.moves {
-		if err := refuseLosses(ctx, mv); err != nil {
+		if mv.old.facts, err = factsOf(ctx, held{}, mv.old); err != nil {
 			return err
+		}
+		fresh, err := factsOf(ctx, held{}, mv.fresh)
+		if err != nil {
+			return err
+		}
+		alike, err := areAlike(ctx, mv)
+		if err != nil {
+			return err
+		}
+		lost := slices.DeleteFunc(slices.Clone(mv.old.facts), func(fact string) bool {
+			return slices.Contains(fresh, fact) || !alike && !anyKey.MatchString(fact) ||
+				strings.HasPrefix(fact, foreign)
+		})
+		if len(lost) > 0 {
+			return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
+				"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
+				mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 		}
 	}
 	return nil
-}
-
-// refuseLosses returns an error if the new table of a move lacks what the old one has.
-func refuseLosses(ctx context.Context, mv *move) error {
-	old, err := factsOf(ctx, held{}, mv.old)
-	if err != nil {
-		return err
-	}
-	fresh, err := factsOf(ctx, held{}, mv.fresh)
-	if err != nil {
-		return err
-	}
-	mv.old.facts = old
-	alike, err := areAlike(ctx, mv)
-	if err != nil {
-		return err
-	}
-	lost := slices.DeleteFunc(slices.Clone(old), func(fact string) bool {
-		return slices.Contains(fresh, fact) || !alike && !anyKey.MatchString(fact) ||
-			strings.HasPrefix(fact, foreign)
-	})
-	if len(lost) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
-		"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
-		mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
 }
 
 // factsOf describes a table.

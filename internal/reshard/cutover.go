@@ -38,7 +38,7 @@ func (m cutter) cutover(ctx context.Context) (stopped time.Duration, err error) 
 		m.reached(stepClosed)
 	}
 	if err == nil && begun { // Whoever began may have ended long ago.
-		err = refuseAllLosses(ctx, m.machine)
+		err = refuseLosses(ctx, m.machine)
 	}
 	if err == nil {
 		stopped, err = locked(ctx, m.machine, func(h held) error { return m.cut(ctx, h) })

@@ -89,20 +89,15 @@ func (d *database) transaction(ctx context.Context, do func(q gorm.ConnPool) err
 
 // begun runs a transaction.
 func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPool) error) error {
-	tx, err := c.BeginTx(ctx, &sql.TxOptions{Isolation: d.isolation})
-	if err != nil {
+	return dialect.Transact(ctx, c, &sql.TxOptions{Isolation: d.isolation}, func(tx *sql.Tx) (err error) {
+		if d.apart {
+			err = run(ctx, tx, d.begin...)
+		}
+		if err == nil {
+			err = do(tx)
+		}
 		return err
-	}
-	if d.apart {
-		err = run(ctx, tx, d.begin...)
-	}
-	if err == nil {
-		err = do(tx)
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	})
 }
 
 // reading calls do with where rows can be read whose values go to another database.

@@ -12,6 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -70,10 +71,8 @@ func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func()
 		if time.Since(since) > cmp.Or(budget, defaultBudget) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if attempt.Sleep(ctx, lockWait) != nil {
 			return errs.Ended(ctx)
-		case <-time.After(lockWait):
 		}
 	}
 }

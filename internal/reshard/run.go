@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -152,10 +153,8 @@ func (m *machine) copyAll(ctx context.Context) error {
 				continue
 			}
 			seconds := float64(moved) / float64(m.RowsPerSecond)
-			select {
-			case <-ctx.Done():
+			if attempt.Sleep(ctx, time.Until(since.Add(time.Duration(seconds*float64(time.Second))))) != nil {
 				return errs.Ended(ctx)
-			case <-time.After(time.Until(since.Add(time.Duration(seconds * float64(time.Second))))):
 			}
 		}
 	}

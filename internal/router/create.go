@@ -65,8 +65,14 @@ func group(
 // goes from one database to the next in the order of their places. Two creates that took them in any order
 // could each have what the other one waits for, and no database sees such a circle.
 func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error {
-	var txs storeTxs
-	defer func() { txs.rollBack() }() // of all that are there then
+	var txs []*storeTx
+	defer func() { // because a hook can end the goroutine of the caller
+		for _, t := range txs {
+			if t.tx != nil {
+				_ = t.tx.Rollback() // nobody is there to tell
+			}
+		}
+	}()
 	for i, own := range batches {
 		if len(own) == 0 {
 			continue
@@ -81,7 +87,7 @@ func storeBatches(ctx context.Context, c *cluster, batches [][]shardBatch) error
 			return fmt.Errorf("snowflakeplugin: nothing was stored: %w", err)
 		}
 	}
-	return txs.commit(ctx)
+	return commit(ctx, txs)
 }
 
 // storeTx is the transaction of Create in one database.
@@ -238,21 +244,9 @@ func insert(stmt *gorm.Statement, again bool) (err error) {
 	return err
 }
 
-// storeTxs are the transactions of one Create.
-type storeTxs []*storeTx
-
-// rollBack undoes what is still open. It is deferred, because a hook can end the goroutine of the caller.
-func (txs storeTxs) rollBack() {
-	for _, t := range txs {
-		if t.tx != nil {
-			_ = t.tx.Rollback() // nobody is there to tell
-		}
-	}
-}
-
 // commit commits all transactions side by side: none of them waits for another one, as their statements may.
 // If some fail, the error says which shards have their rows.
-func (txs storeTxs) commit(ctx context.Context) error {
+func commit(ctx context.Context, txs []*storeTx) error {
 	shards := make([][]int, len(txs))
 	for i, t := range txs {
 		for _, b := range t.batches {

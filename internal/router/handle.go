@@ -156,7 +156,7 @@ func (c *cluster) routeOf(stmt *gorm.Statement) (r route, routed bool, err error
 	if !routed || r.all || r.topology == c.Topology {
 		return r, routed, nil
 	}
-	r, err = c.follow(r, inTransaction(stmt))
+	r, err = c.follow(r, fill.InTransaction(stmt.ConnPool))
 	return r, true, err
 }
 
@@ -178,12 +178,6 @@ func (c *cluster) follow(r route, inside bool) (route, error) {
 	}
 	r.shard, r.topology = shard, c.Topology
 	return r, nil
-}
-
-// inTransaction reports whether a statement runs in a transaction.
-func inTransaction(stmt *gorm.Statement) bool {
-	_, inside := stmt.ConnPool.(gorm.TxCommitter)
-	return inside
 }
 
 // carried returns the route that the handle of a statement carries.

@@ -130,17 +130,16 @@ func (t keyRules) checkConditions(
 			return t.checkID(stmt.Schema, m.Key, in.Values[0], shard)
 		}
 	}
-	eachComparison(list, func(c comparison) bool {
+	eachComparison(list, func(c comparison) {
 		if c.table != "" && c.table != clause.CurrentTable && c.table != stmt.Table {
-			return true
+			return
 		}
 		field := keyField(m, c.name)
 		for _, value := range c.values {
-			if err = t.checkID(stmt.Schema, field, value, shard); err != nil {
-				return false
+			if err == nil {
+				err = t.checkID(stmt.Schema, field, value, shard)
 			}
 		}
-		return true
 	})
 	return err
 }
@@ -156,39 +155,34 @@ type comparison struct {
 // may be any SQL.
 var plainText = regexp.MustCompile(`^([\w.]+)(?: *=| +(?i:in)\b)\s*(?:\?|\(\?\))$`)
 
-// eachComparison calls yield for the comparisons in conditions until it returns false. It leaves out what
-// is negated, because rows of other shards meet that as well.
-func eachComparison(list []clause.Expression, yield func(comparison) bool) bool {
+// eachComparison calls visit for the comparisons in conditions. It leaves out what is negated, because rows
+// of other shards meet that as well.
+func eachComparison(list []clause.Expression, visit func(comparison)) {
 	for _, e := range list {
-		more := true
 		switch e := e.(type) {
 		case clause.Eq:
-			more = eachOfColumn(e.Column, valuesOf(e.Value), yield)
+			eachOfColumn(e.Column, valuesOf(e.Value), visit)
 		case *clause.Eq:
-			more = eachOfColumn(e.Column, valuesOf(e.Value), yield)
+			eachOfColumn(e.Column, valuesOf(e.Value), visit)
 		case clause.IN:
-			more = eachOfColumn(e.Column, e.Values, yield)
+			eachOfColumn(e.Column, e.Values, visit)
 		case *clause.IN:
-			more = eachOfColumn(e.Column, e.Values, yield)
+			eachOfColumn(e.Column, e.Values, visit)
 		case clause.Where:
-			more = eachComparison(e.Exprs, yield)
+			eachComparison(e.Exprs, visit)
 		case clause.AndConditions:
-			more = eachComparison(e.Exprs, yield)
+			eachComparison(e.Exprs, visit)
 		case clause.OrConditions:
-			more = eachComparison(e.Exprs, yield)
+			eachComparison(e.Exprs, visit)
 		case clause.Expr:
 			if found := plainText.FindStringSubmatch(e.SQL); found != nil && len(e.Vars) == 1 {
-				more = eachOfColumn(found[1], valuesOf(e.Vars[0]), func(c comparison) bool {
+				eachOfColumn(found[1], valuesOf(e.Vars[0]), func(c comparison) {
 					c.text = true
-					return yield(c)
+					visit(c)
 				})
 			}
 		}
-		if !more {
-			return false
-		}
 	}
-	return true
 }
 
 // valuesOf lists what a column is compared with. GORM turns an equality with a slice into a list. Bytes may
@@ -206,7 +200,7 @@ func valuesOf(value any) []any {
 }
 
 // eachOfColumn splits a comparison of several columns into those of each.
-func eachOfColumn(column any, values []any, yield func(comparison) bool) bool {
+func eachOfColumn(column any, values []any, visit func(comparison)) {
 	c := comparison{values: values}
 	switch some := column.(type) {
 	case string:
@@ -221,18 +215,16 @@ func eachOfColumn(column any, values []any, yield func(comparison) bool) bool {
 					own = append(own, t[i])
 				}
 			}
-			if !eachOfColumn(some[i], own, yield) {
-				return false
-			}
+			eachOfColumn(some[i], own, visit)
 		}
-		return true
+		return
 	default:
-		return true
+		return
 	}
 	if table, name, qualified := strings.Cut(c.name, "."); qualified {
 		c.table, c.name = table, name
 	}
-	return yield(c)
+	visit(c)
 }
 
 // checkID refuses an ID of another shard in the key of a model, or in the field that keys are like. It

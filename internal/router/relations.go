@@ -143,11 +143,10 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 	}
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
 	var found *schema.Relationship
-	eachComparison(where.Exprs, func(c comparison) bool {
-		if !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
+	eachComparison(where.Exprs, func(c comparison) {
+		if found == nil && !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
 			found = columns[c.name]
 		}
-		return found == nil
 	})
 	if found != nil {
 		return crossingError("association", pathOf(found), found)
@@ -200,27 +199,14 @@ func (r relations) checkNested(stmt *gorm.Statement, creates bool) error {
 }
 
 // holdsRows reports whether a row, or one of several, has rows in the field of a relation.
-func holdsRows(stmt *gorm.Statement, relation *schema.Relationship, v reflect.Value) bool {
-	v = reflect.Indirect(v)
-	switch {
-	case !v.IsValid():
-		return false
-	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
-		for i := range v.Len() {
-			if holdsRows(stmt, relation, v.Index(i)) {
-				return true
-			}
+func holdsRows(stmt *gorm.Statement, relation *schema.Relationship, v reflect.Value) (holds bool) {
+	fill.EachStruct(v, stmt.Schema.ModelType, func(row reflect.Value) {
+		if value, zero := relation.Field.ValueOf(stmt.Context, row); !zero {
+			rows := reflect.Indirect(reflect.ValueOf(value))
+			holds = holds || rows.Kind() != reflect.Slice && rows.Kind() != reflect.Array || rows.Len() > 0
 		}
-		return false
-	case v.Type() != stmt.Schema.ModelType:
-		return false
-	}
-	value, zero := relation.Field.ValueOf(stmt.Context, v)
-	if zero {
-		return false
-	}
-	rows := reflect.Indirect(reflect.ValueOf(value))
-	return rows.Kind() != reflect.Slice && rows.Kind() != reflect.Array || rows.Len() > 0
+	})
+	return holds
 }
 
 // crossingError says what to do in place of following the relation.

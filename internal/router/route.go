@@ -315,7 +315,8 @@ func (g *shardGuard) locate(db *gorm.DB) (found located) {
 	}
 	err := found.err
 	if err == nil && found.routed && !found.route.all { // Reads of all shards look themselves.
-		err = found.cluster.LookOnce(stmt.Context, found.cluster.Place[found.route.shard], inTransaction(stmt))
+		inside := fill.InTransaction(stmt.ConnPool)
+		err = found.cluster.LookOnce(stmt.Context, found.cluster.Place[found.route.shard], inside)
 	}
 	_ = db.AddError(err)
 	return found
@@ -423,7 +424,7 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 		return nil // Reads of all shards are repeated by the method.
 	}
 	_, own := db.InstanceGet("gorm:started_transaction")
-	if inTransaction(stmt) && (!own || !isAlone(stmt, a.what)) {
+	if fill.InTransaction(stmt.ConnPool) && (!own || !isAlone(stmt, a.what)) {
 		c.doubted.Store(true)
 		return fmt.Errorf("%w: %w", shardmap.Invalid(errMissed), failure)
 	}

@@ -112,10 +112,10 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 
 // planShard describes the shard to the plans that fill rows.
 func (s *schemas) planShard(shard int) *fill.Shard {
-	class := s.Entry(shard).Class
-	return fill.NewShard(class.Residue, class.Modulus, func(parsed *schema.Schema, key any) error {
+	check := func(parsed *schema.Schema, key any) error {
 		return keyRules{s.Topology}.checkID(parsed, parsed.PrioritizedPrimaryField, key, shard)
-	})
+	}
+	return &fill.Shard{Number: s.Entry(shard).Residue, Count: s.Entry(shard).Modulus, Check: check}
 }
 
 // verb is what a statement does.

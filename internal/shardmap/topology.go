@@ -206,10 +206,8 @@ func (t *Topology) Entries() []Entry { return slices.Clone(t.entries) }
 
 // EntryOf returns the entry of a class.
 func (t *Topology) EntryOf(c Class) (Entry, error) {
-	for _, e := range t.entries {
-		if e.Class == c {
-			return e, nil
-		}
+	if i := slices.IndexFunc(t.entries, func(e Entry) bool { return e.Class == c }); i >= 0 {
+		return t.entries[i], nil
 	}
 	var near []string
 	for _, e := range t.entries {
@@ -433,20 +431,14 @@ func (t *Topology) noteCheckedColumns() {
 			m.checked = append(m.checked, checkedColumn{m.Like.DBName, true})
 		}
 		for i := range m.Joins {
-			m.Joins[i].checked = t.checkedJoinColumns(m.Joins[i])
+			join := &m.Joins[i]
+			for _, ref := range join.relation.References {
+				if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
+					join.checked = append(join.checked, checkedColumn{ref.ForeignKey.DBName, false})
+				}
+			}
 		}
 	}
-}
-
-// checkedJoinColumns lists the columns of a join table that hold keys of sharded models.
-func (t *Topology) checkedJoinColumns(join joinTable) []checkedColumn {
-	var columns []checkedColumn
-	for _, ref := range join.relation.References {
-		if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
-			columns = append(columns, checkedColumn{ref.ForeignKey.DBName, false})
-		}
-	}
-	return columns
 }
 
 // holdsShard reports whether a field of a sharded model always holds a key of the row's own shard: it is

@@ -116,10 +116,8 @@ func Persist(ctx context.Context, do func() error) error {
 			return err
 		}
 		busy = err
-		select {
-		case <-ctx.Done():
+		if attempt.Sleep(ctx, pause) != nil {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }

@@ -586,11 +586,13 @@ func (t *Table) setUp(ctx context.Context) (err error) {
 		}
 	}
 	if t.spec.Dialect.Embedded() {
-		scattered, err := t.inMemory(ctx)
+		// If the database lies in no file, another connection may lead to another one.
+		files, err := t.number(ctx, Aside, "asking for the file of the database",
+			"SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''")
 		if err != nil {
 			return t.notAnswered(err) // A request that was given up may still read the field.
 		}
-		t.scattered = scattered
+		t.scattered = files == 0
 	}
 	return t.refuseForgetful(ctx)
 }
@@ -758,14 +760,7 @@ func (t *Table) create(ctx context.Context) error {
 		if !ok || t.Kind() != dialect.PostgreSQL {
 			return making(q) // SQLite is in a transaction, and MySQL makes no table in one
 		}
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if err := making(tx); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit()
+		return dialect.Transact(ctx, conn, nil, func(tx *sql.Tx) error { return making(tx) })
 	})
 }
 
@@ -923,12 +918,4 @@ func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// inMemory tells whether the database lies in no file, so that another connection may lead to
-// another one.
-func (t *Table) inMemory(ctx context.Context) (bool, error) {
-	files, err := t.number(ctx, Aside, "asking for the file of the database",
-		"SELECT count(*) FROM pragma_database_list WHERE name = 'main' AND file <> ''")
-	return files == 0, err
 }
