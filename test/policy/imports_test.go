@@ -147,7 +147,7 @@ var rules = []rule{
 	},
 	{
 		dir: "internal/reshard",
-		may: []string{"./internal/dialect", "./internal/errs", "./internal/shardmap", "gorm.io/gorm"},
+		may: []string{"./internal/attempt", "./internal/dialect", "./internal/errs", "./internal/shardmap", "gorm.io/gorm"},
 		why: "a job knows the entries of the shard map and their tables, and no router",
 	},
 	{
@@ -177,7 +177,7 @@ var rules = []rule{
 		dir: ".",
 		may: []string{
 			"./generator", "./lease", "./lease/gormlease", "./segment",
-			"./internal/authority", "./internal/errs",
+			"./internal/attempt", "./internal/authority", "./internal/errs",
 			"./internal/fill", "./internal/router", "./internal/shardmap", "gorm.io/gorm",
 		},
 		why: "the plugin works with every dialect, so it imports no driver",
