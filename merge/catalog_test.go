@@ -22,6 +22,7 @@ func furnished(t *testing.T, target dbtest.Target) (base, *merge.Plan) {
 			"level INTEGER NOT NULL DEFAULT 1, guild_id BIGINT, CONSTRAINT positive CHECK (level > 0), " +
 			"CONSTRAINT of_guild FOREIGN KEY (guild_id) REFERENCES guilds (id))",
 		"CREATE INDEX roles_level ON roles (level)", "CREATE UNIQUE INDEX roles_name ON roles (name)",
+		"CREATE INDEX roles_all ON roles (id, level, name, guild_id)",
 		"CREATE VIEW strong AS SELECT id FROM roles WHERE level > 5",
 		"CREATE TABLE rankings (id BIGINT NOT NULL PRIMARY KEY, points INTEGER)",
 	}
@@ -86,6 +87,9 @@ func damages(target dbtest.Target) []damage {
 			damage{"a unique key that is none any more", "roles_name",
 				"DROP INDEX roles_name ON roles;; CREATE INDEX roles_name ON roles (name)",
 				"DROP INDEX roles_name ON roles;; CREATE UNIQUE INDEX roles_name ON roles (name)"},
+			damage{"an index with its columns in another order", "roles_all",
+				"DROP INDEX roles_all ON roles;; CREATE INDEX roles_all ON roles (id, name, level, guild_id)",
+				"DROP INDEX roles_all ON roles;; CREATE INDEX roles_all ON roles (id, level, name, guild_id)"},
 			damage{"a lost trigger", "shout", "DROP TRIGGER shout",
 				"CREATE TRIGGER shout BEFORE INSERT ON rankings FOR EACH ROW SET NEW.points = 1"},
 			damage{"an added trigger", "whisper", "CREATE TRIGGER whisper BEFORE INSERT ON roles FOR EACH ROW SET NEW.level = 1",

@@ -160,7 +160,8 @@ func TestAPlanKeepsWhatIsUndecidedAboutColumns(t *testing.T) {
 	}
 	for _, text := range []string{"[{tables: [pages, notes], policy: copy, orphans: null}]",
 		`[{"tables": ["pages", "notes"], "orphans":null,"policy": "copy"}]`,
-		"\n- tables: [pages, notes]\n  orphans: Null # none\n  policy: copy"} {
+		"\n- tables: [pages, notes]\n  orphans: Null # none\n  policy: copy",
+		"\n- orphans: null\n  tables: [pages, notes]\n  policy: copy"} {
 		grouped, err := merge.Parse([]byte(goodPlan + "groups: " + text))
 		if err != nil || grouped.Tables["pages"].Orphans != "null" || grouped.Tables["notes"].Policy != merge.Copy {
 			t.Errorf("the tables of a group are %+v, %v", grouped, err)

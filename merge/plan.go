@@ -324,7 +324,7 @@ func Load(path string) (*Plan, error) {
 // error wraps [ErrPlan].
 func Parse(text []byte) (*Plan, error) {
 	// YAML reads null as no value, which would be the default, and not as the word.
-	nulls := regexp.MustCompile(`(?m)((?:^|[{,])\s*["']?orphans["']?\s*:\s*)` +
+	nulls := regexp.MustCompile(`(?m)((?:^(?:-?\s)*|[{,]\s*)["']?orphans["']?\s*:\s*)` +
 		`(null|Null|NULL)(\s*(?:$|[,}]|\s#))`)
 	d := yaml.NewDecoder(bytes.NewReader(nulls.ReplaceAll(text, []byte("$1!!str null$3"))))
 	d.KnownFields(true)

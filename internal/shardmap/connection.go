@@ -21,7 +21,9 @@ func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
 type source struct{ db *gorm.DB }
 
 func (s source) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return plain(ctx, s.db).Raw(query, args...).Rows()
+	tx := plain(ctx, s.db)
+	tx.DryRun = false // of this session alone: what is not asked has no answer
+	return tx.Raw(query, args...).Rows()
 }
 
 // OnOneConnection calls fn with a handle that looks at tables, or changes them. On SQLite the handle has

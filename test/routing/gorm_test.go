@@ -319,6 +319,17 @@ func dryRunOnShards(t *testing.T, target dbtest.Target) {
 		says(t, errors.New(db.ToSQL(func(tx *gorm.DB) *gorm.DB { return build(tx.Model(&trade{})) })), "trades_03")
 	}
 	s.hold("trades", 0)
+
+	db = target.Open(t, &gorm.Config{DryRun: true}) // as in a test that only looks at statements
+	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+	router, err := snowflakeplugin.NewRouter(
+		snowflakeplugin.ShardingConfig{Shards: s.router.Shards(), Databases: []*gorm.DB{db}}, tradeModels...)
+	must(t, err, "NewRouter")
+	db, err = router.DB(t.Context(), &trade{}, s.id(3))
+	must(t, err, "DB")
+	dry := db.Create(&trade{Code: "x"})
+	must(t, dry.Error, "Create")
+	says(t, errors.New(dry.Statement.SQL.String()), "trades_03")
 }
 
 // A handle keeps its shard for every context of a statement.

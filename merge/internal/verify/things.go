@@ -51,6 +51,16 @@ func parts(statement string) (all []string) {
 	return all
 }
 
+// sortedLines returns the lines of a statement. MySQL has each column and each key of a table in one.
+func sortedLines(statement string) []string {
+	lines := strings.Split(statement, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], ",")
+	}
+	slices.Sort(lines)
+	return lines
+}
+
 // takeCounters takes the counters out of the statements in which MySQL shows them.
 func takeCounters(all map[Thing]string) {
 	shown := regexp.MustCompile(` AUTO_INCREMENT=([0-9]+)`)
