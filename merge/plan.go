@@ -323,15 +323,15 @@ func Load(path string) (*Plan, error) {
 // Parse reads a plan from YAML. An unknown field is an error, because it may be a misspelled one. The
 // error wraps [ErrPlan].
 func Parse(text []byte) (*Plan, error) {
-	// YAML reads null as no value, which would be the default, and not as the word.
-	nulls := regexp.MustCompile(`(?m)((?:^(?:-?\s)*|[{,]\s*)["']?orphans["']?\s*:\s*)` +
-		`(null|Null|NULL)(\s*(?:$|[,}]|\s#))`)
-	d := yaml.NewDecoder(bytes.NewReader(nulls.ReplaceAll(text, []byte("$1!!str null$3"))))
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	file := &planFile{}
 	err := d.Decode(file)
 	if err == nil && !errors.Is(d.Decode(&planFile{}), io.EOF) {
 		err = errors.New("the file goes on after the plan")
+	}
+	if err == nil {
+		err = file.readNulls(text)
 	}
 	if err == nil {
 		err = file.expand()
@@ -340,6 +340,32 @@ func Parse(text []byte) (*Plan, error) {
 		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
 	return &file.Plan, file.Validate()
+}
+
+// readNulls makes "orphans: null" mean the text null. YAML reads it as no value, which would be the default.
+func (f *planFile) readNulls(text []byte) error {
+	type table struct {
+		Orphans yaml.Node `yaml:"orphans"`
+	}
+	var raw struct {
+		Tables map[string]table `yaml:"tables"`
+		Groups []table          `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	read := func(t table, into *TablePlan) {
+		if into != nil && t.Orphans.Tag == "!!null" && strings.EqualFold(t.Orphans.Value, "null") {
+			into.Orphans = "null"
+		}
+	}
+	for name, t := range raw.Tables {
+		read(t, f.Tables[name])
+	}
+	for i, t := range raw.Groups {
+		read(t, &f.Groups[i].TablePlan)
+	}
+	return nil
 }
 
 // expand gives each table of a group an entry of its own, and each column that is undecided a place there.
