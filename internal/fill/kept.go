@@ -18,16 +18,21 @@ type keptSchema struct {
 	schema *schema.Schema
 }
 
+func resolves(stmt *gorm.Statement) bool { return stmt.Plugins[resolver] != nil }
+
 // SetSchema gives a statement a schema that [KeepSchema] gives back to it.
 func SetSchema(stmt *gorm.Statement, s *schema.Schema) {
 	stmt.Schema = s
-	if stmt.Plugins[resolver] != nil {
+	if resolves(stmt) {
 		stmt.Settings.Store(keptSetting, keptSchema{stmt, s})
 	}
 }
 
 // KeepSchema gives a statement the schema of SetSchema back.
 func KeepSchema(stmt *gorm.Statement) {
+	if !resolves(stmt) {
+		return // Every create asks, and a look into its settings would be a tenth of what the plugin takes.
+	}
 	kept, _ := stmt.Settings.Load(keptSetting)
 	if k, ok := kept.(keptSchema); ok && k.stmt == stmt && stmt.Schema != nil &&
 		stmt.Schema.ModelType == k.schema.ModelType {
@@ -36,4 +41,8 @@ func KeepSchema(stmt *gorm.Statement) {
 }
 
 // ForgetSchema ends that.
-func ForgetSchema(stmt *gorm.Statement) { stmt.Settings.Delete(keptSetting) }
+func ForgetSchema(stmt *gorm.Statement) {
+	if resolves(stmt) {
+		stmt.Settings.Delete(keptSetting)
+	}
+}
