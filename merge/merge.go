@@ -66,12 +66,14 @@ func (m *Merge) Run(ctx context.Context) (*RunReport, error) {
 	return r.run(ctx)
 }
 
-// Verify compares the target with the sources, by code of its own: nothing of it decides or copies. It
+// Verify compares the target with the sources, by code of its own that neither decides nor copies. It
 // compares every value of every row, every reference with the content of its parent, orphans, equal unique
-// keys, new names and who kept the old ones, totals, the sums that the plan conserves, and what the target
-// has besides rows with what it had before the run, which it has read for Run then. It takes a second
-// connection to each database and writes nothing there; large lists are kept in temporary files of this
-// machine. The report lists what differs; an error means that Verify itself failed.
+// keys, new names and who kept the old ones, totals, and the sums that the plan conserves. It also compares
+// what the target has besides rows, such as indexes, with what it had before the run. Both are read by the
+// same code of Verify: Run calls that before it writes the first row, and stores what it says.
+//
+// Verify takes a second connection to each database and writes nothing there. Large lists are kept in
+// temporary files of this machine. The report lists what differs; an error means that Verify itself failed.
 func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	began := time.Now()
 	state, err := m.ws.journal.state(ctx)

@@ -6,8 +6,8 @@ import (
 )
 
 // resolver is the name of the plugin dbresolver. If it has sources or replicas for certain tables, it looks
-// for those of a statement by parsing its model, which gives the statement the schema that knows no shard.
-// That is after a router has routed the statement, if it was registered before the router.
+// for those of a statement by parsing its model. That gives the statement the schema of the model, which
+// knows no shard. If dbresolver was registered before the router, it does so after the statement was routed.
 const resolver = "gorm:db_resolver"
 
 const keptSetting = PluginName + ":schema"
@@ -40,7 +40,7 @@ func KeepSchema(stmt *gorm.Statement) {
 	}
 }
 
-// ForgetSchema ends that.
+// ForgetSchema takes back what SetSchema has noted, before the statement is routed anew.
 func ForgetSchema(stmt *gorm.Statement) {
 	if resolves(stmt) {
 		stmt.Settings.Delete(keptSetting)

@@ -172,9 +172,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	return all, nil
 }
 
-// leadsAll reports whether rows refer to a table, though those of some kinds refer to one that takes its keys
-// from it, as whoever founds a town goes to a field of the map, and all others go to towns: the values of the
-// other kinds go as far as the keys as well.
+// leadsAll reports whether all rows may refer to a table, such as the fields of a map, where the rows of some
+// kinds refer to a child of it, such as the towns, whose keys are those of fields. It is so if the values of
+// the other kinds go as far as the keys of the table: whoever founds a town goes to a field without one.
 func (c *Census) leadsAll(ctx context.Context, col Column, m match, conditions []conditional) (bool, error) {
 	if len(conditions) != 1 || !slices.Contains(c.taken[conditions[0].key], m.key) {
 		return false, nil
@@ -380,7 +380,7 @@ var numbered = regexp.MustCompile("[0-9]+")
 
 // bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
 // alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
-// It does so, too, if one of them may refer, and the values of all of them together are keys by no chance.
+// It also asks if only one of them may refer, and it can hardly be chance that the values of all are keys.
 func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 	siblings := map[Column][]int{}
 	for i, f := range all {

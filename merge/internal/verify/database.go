@@ -714,9 +714,9 @@ func (d *database) sequence(ctx context.Context, table, column string) (string, 
 	return name, err
 }
 
-// Things reads what a database of a kind, sqlite, mysql or postgres, has besides rows, in its own words. The
-// run has it stored before the first row and, for the counters, behind the last one, because only what was
-// read in the same way can be compared. How rows are copied has no part in it.
+// Things reads what a database has besides rows. The name is that of its kind: sqlite, mysql or postgres. A
+// run stores the answer before it copies the first row, and that about the counters again after the last row.
+// Only what was read in the same way can be compared, so Verify reads it by the same code.
 func Things(ctx context.Context, conn *sql.Conn, name string) (map[Thing]string, error) {
 	d := &database{conn: conn, kind: map[string]kind{"mysql": mysql, "postgres": postgres}[name]}
 	return d.things(ctx)
