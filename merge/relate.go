@@ -40,7 +40,7 @@ func openWorkspace(ctx context.Context, plan *Plan, opts []Option) (_ *workspace
 		return nil, err
 	}
 	ws.journal = &journal{target: ws.target, failpoint: ws.failpoint}
-	if err := ws.distinct(); err != nil {
+	if err := ws.distinct(ctx); err != nil {
 		return nil, err
 	}
 	ws.plan, ws.problems = plan.resolved(ws.target.Tables)
@@ -87,18 +87,21 @@ func (ws *workspace) connect(ctx context.Context, name, dsn string, target bool)
 	return d, nil
 }
 
-// distinct refuses a file that is named twice. On database servers the same mistake shows as a target that
-// is not empty.
-func (ws *workspace) distinct() error {
-	files := map[string]string{}
-	for _, d := range ws.databases() {
-		if !d.Kind.Embedded() || d.Catalog == "" {
-			continue
+// distinct refuses a database that is named twice. A server that is there twice would be merged with itself,
+// without the rows of the one that was meant, and every row would be where it has to be.
+func (ws *workspace) distinct(ctx context.Context) error {
+	all := ws.databases()
+	for i, d := range all {
+		for _, other := range all[:i] {
+			same, err := d.Same(ctx, other)
+			if err != nil {
+				return err
+			}
+			if same {
+				return fmt.Errorf("%w: %s and %s are the same database: give each of them the DSN of its own",
+					ErrPlan, other.Name, d.Name)
+			}
 		}
-		if other, taken := files[d.Catalog]; taken {
-			return fmt.Errorf("%w: %s and %s are the same file", ErrPlan, other, d.Name)
-		}
-		files[d.Catalog] = d.Name
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package merge_test
 import (
 	"errors"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -71,5 +73,46 @@ func TestSessionsOfAMergeOutliveTheLimitsOfALogin(t *testing.T) {
 		once.Do(func() { t.Error("the run has reported no progress") })
 		wait()
 		verified(t, m)
+	})
+}
+
+// otherwise writes the DSN of a database in another way.
+func otherwise(t *testing.T, target dbtest.Target, dsn string) string {
+	t.Helper()
+	switch target.Dialect {
+	case "sqlite":
+		path, options, _ := strings.Cut(strings.TrimPrefix(dsn, "file:"), "?")
+		link := filepath.Join(t.TempDir(), "link.db")
+		if err := os.Symlink(path, link); err != nil {
+			t.Fatal(err)
+		}
+		return "file:" + link + "?" + options
+	case "mysql":
+		return dsn + map[bool]string{true: "&", false: "?"}[strings.Contains(dsn, "?")] + "timeout=9s"
+	}
+	return dsn + map[bool]string{true: "&", false: "?"}[strings.Contains(dsn, "?")] + "application_name=other"
+}
+
+// Two servers whose DSNs lead to one database would come out clean: one world twice, and the other one nowhere.
+func TestADatabaseThatAPlanNamesTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, []string{"CREATE TABLE things (id BIGINT PRIMARY KEY)"},
+			map[string]*merge.TablePlan{"things": {Policy: merge.Copy, Renumber: merge.Apart}},
+			[]string{"INSERT INTO things VALUES (1)"}, []string{"INSERT INTO things VALUES (1)"})
+		second, into := plan.Servers[1].DSN, plan.Target.DSN
+		refused := func(names ...string) {
+			t.Helper()
+			_, err := merge.Open(t.Context(), plan, merge.WithOpener(opener))
+			if !errors.Is(err, merge.ErrPlan) || !strings.Contains(err.Error(), strings.Join(names, " and ")) {
+				t.Errorf("%v are one database, and the error is %v", names, err)
+			}
+		}
+		plan.Servers[1].DSN = otherwise(t, target, plan.Servers[0].DSN)
+		refused("s1", "s2")
+		plan.Servers[1].DSN, plan.Target.DSN = second, otherwise(t, target, second)
+		refused("s2", "the target")
+		plan.Target.DSN = into
+		opened(t, plan)
 	})
 }

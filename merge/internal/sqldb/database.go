@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -191,22 +190,6 @@ func (d *DB) DropTemporary(ctx context.Context, table string) error {
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 	has, err := d.Kind.HasTable(ctx, d.conn, name)
 	return has, d.failed(err)
-}
-
-// SameInstance reports whether two connections lead to the same MySQL server. One takes a named lock, and the
-// other looks which connection holds it.
-func (d *DB) SameInstance(ctx context.Context, other *DB) (bool, error) {
-	name := "merge_" + rand.Text()
-	if _, err := other.Number(ctx, other.SQL("SELECT GET_LOCK(").Bind(name).Add(", 0)")); err != nil {
-		return false, err
-	}
-	own, err := other.Number(ctx, other.SQL("SELECT CONNECTION_ID()"))
-	if err != nil {
-		return false, err
-	}
-	holder, err := d.Number(ctx, d.SQL("SELECT COALESCE(IS_USED_LOCK(").Bind(name).Add("), -1)"))
-	_, releasing := other.Number(ctx, other.SQL("SELECT RELEASE_LOCK(").Bind(name).Add(")"))
-	return holder == own, errors.Join(err, releasing)
 }
 
 // A Fetch says what the rows of a result are like.
