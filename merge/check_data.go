@@ -674,7 +674,7 @@ func (c *insideCheck) check(ctx context.Context) error {
 			if !l.inside() {
 				continue
 			}
-			column := strings.Join(l.bits.columns(l.column), "+")
+			column := strings.Join(l.columns(), "+")
 			if l.list == "" {
 				column += " " + strings.TrimPrefix(l.as(), "path ")
 			}

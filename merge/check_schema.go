@@ -315,7 +315,7 @@ func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) error {
 		}
 	}
 	for _, w := range j.follows.whole {
-		for i, name := range w.columns {
+		for i, name := range w.columns() {
 			if w.parent == j.name {
 				refuse(name, j.target.Primary[i])
 			}

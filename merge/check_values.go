@@ -181,40 +181,21 @@ func (r *rehearsal) run(ctx context.Context) error {
 		}
 		rows := read.rows
 		r.progress.add(r.src.job.name, r.server, len(rows))
-		var before [][]any
-		if r.decided {
-			for _, row := range rows {
-				before = append(before, slices.Clone(row.values))
+		for i := range rows {
+			if r.decided {
+				rows[i].before = slices.Clone(rows[i].values)
 			}
 		}
 		if r.decisions.touches(r.src) {
-			all := rows
-			if rows, err = r.decisions.apply(ctx, r.src, slices.Clone(rows)); err != nil {
+			if rows, err = r.decisions.apply(ctx, r.src, rows); err != nil {
 				return err
 			}
-			if r.decided {
-				rows = changedRows(all, before, rows)
-			} else { // nothing is dropped yet but what the function of the plan leaves out
-				r.missing.add(r.src.share(), GivenUp{Filtered: int64(len(all) - len(rows))})
-			}
+		}
+		if r.decided {
+			rows = slices.DeleteFunc(rows, row.unchanged)
 		}
 		return r.try(ctx, r.fitting(rows))
 	}))
-}
-
-// changedRows returns those of the kept rows that have other values than before.
-func changedRows(all []row, before [][]any, kept []row) []row {
-	were := make(map[*any][]any, len(all))
-	for i, r := range all {
-		if len(r.values) > 0 {
-			were[&r.values[0]] = before[i]
-		}
-	}
-	return slices.DeleteFunc(kept, func(r row) bool {
-		return len(r.values) == 0 || slices.EqualFunc(r.values, were[&r.values[0]], func(a, b any) bool {
-			return (a == nil) == (b == nil) && sqldb.Text(a) == sqldb.Text(b)
-		})
-	})
 }
 
 // fitting notes rows with a NULL where the target takes none, and with texts that are longer than a column of

@@ -291,8 +291,7 @@ func (d *decisions) onlyRenames(src *sourceTable) bool {
 // follows reports whether rows of a source table may have to follow decisions about rows of other tables.
 func (d *decisions) follows(src *sourceTable) bool {
 	link := func(l sourceLink) bool { return d.moves[src.shareOf(l.parent)] > 0 && !l.own }
-	return slices.ContainsFunc(src.links, link) ||
-		slices.ContainsFunc(src.whole, func(w sourceWhole) bool { return d.moves[src.shareOf(w.parent)] > 0 }) ||
+	return slices.ContainsFunc(src.links, link) || slices.ContainsFunc(src.whole, link) ||
 		slices.ContainsFunc(src.repeats, func(n sourceName) bool { return d.renames[src.shareOf(n.parent)] > 0 })
 }
 
@@ -335,7 +334,7 @@ func (d *decisions) newValue(share tableServer, key any, moves map[string]moved)
 
 // references changes the references of rows to rows that have other keys in the target, and their own keys.
 func (d *decisions) references(ctx context.Context, src *sourceTable, rows []row) error {
-	var changes []change // made from the keys that rows have on their server, and done at the end
+	var changes []func() // made from the keys that rows have on their server, and done at the end
 	for _, w := range src.whole {
 		more, err := d.followWhole(ctx, src, w, rows)
 		if err != nil {
@@ -348,8 +347,8 @@ func (d *decisions) references(ctx context.Context, src *sourceTable, rows []row
 			return err
 		}
 	}
-	for _, c := range changes {
-		rows[c.row].values[c.index] = c.value
+	for _, change := range changes {
+		change()
 	}
 	return nil
 }
@@ -421,16 +420,10 @@ func (d *decisions) follow(ctx context.Context, src *sourceTable, n int, rows []
 	return nil
 }
 
-// change is another value for a column of a row.
-type change struct {
-	row, index int
-	value      any
-}
-
 // followWhole returns the changes of a reference of several columns to rows that became one with others. It
 // leads to such a row as a whole.
-func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceWhole,
-	rows []row) (changes []change, err error) {
+func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceLink,
+	rows []row) (changes []func(), err error) {
 	share, parent := src.shareOf(w.parent), d.ws.jobs[w.parent]
 	if d.moves[share] == 0 {
 		return nil, nil
@@ -441,7 +434,11 @@ func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceW
 	}
 	indexes := map[string][]int{}
 	for i, r := range rows {
-		if key := w.keyOf(r, columns, src.raw); key != nil && r.holds(w.when) {
+		key := w.parts(r)
+		for k, v := range key {
+			key[k] = identity(v, columns[k], src.raw)
+		}
+		if key != nil {
 			text := sqldb.RowKey(key)
 			indexes[text] = append(indexes[text], i)
 		}
@@ -455,13 +452,13 @@ func (d *decisions) followWhole(ctx context.Context, src *sourceTable, w sourceW
 		if err == nil {
 			values, err = d.finalKey(ctx, parent, m.server, values)
 		}
-		for n, index := range w.indexes {
+		for n, index := range w.all {
 			var v any
 			if err == nil {
 				v, err = sqldb.Canonical(values[n], src.pairs[index].target, src.raw)
 			}
 			for _, i := range indexes[key] {
-				changes = append(changes, change{i, index, v})
+				changes = append(changes, func() { rows[i].values[index] = v })
 			}
 		}
 		if err != nil {
@@ -495,16 +492,4 @@ func (d *decisions) finalKey(ctx context.Context, j *tableJob, server int64, key
 		}
 	}
 	return final, nil
-}
-
-// keyOf returns the key that a row refers to, or nil.
-func (w sourceWhole) keyOf(r row, columns []*sqldb.Column, raw bool) []any {
-	key := make([]any, len(columns))
-	for i, c := range columns {
-		if r.values[w.indexes[i]] == nil {
-			return nil
-		}
-		key[i] = identity(r.values[w.indexes[i]], c, raw)
-	}
-	return key
 }

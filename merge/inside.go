@@ -17,20 +17,22 @@ import (
 
 // bits says where a key lies within whole numbers: in so many bits of a column, from the bit low on, and, if
 // one column is not enough, in the same bits of further columns, each of which has the next higher bits.
+// Without a width, the columns are the key.
 type bits struct {
-	low, width int    // no width: the whole column is the key
-	rest       string // the further columns, with + between them
+	low, width int    // without a width the columns are whole
+	rest       string // the further columns, with a NUL between them
 }
 
 // parseBits reads the first and the last bit, such as 24-47.
 func parseBits(text string, columns []string) (b bits, err error) {
+	rest := strings.Join(columns[1:], "\x00")
 	if text == "" {
-		return b, nil
+		return bits{rest: rest}, nil
 	}
 	begin, end, _ := strings.Cut(text, "-")
 	first, err1 := strconv.Atoi(begin)
 	last, err2 := strconv.Atoi(end)
-	b = bits{low: first, width: last - first + 1, rest: strings.Join(columns[1:], "+")}
+	b = bits{low: first, width: last - first + 1, rest: rest}
 	if err1 != nil || err2 != nil || first < 0 || last < first || last > 63 || b.width*len(columns) > 63 {
 		return bits{}, fmt.Errorf("the bits %q are not written as the first and the last one, such as 24-47, of "+
 			"0 to 63, and 63 altogether", text)
@@ -49,7 +51,7 @@ func (b bits) columns(first string) []string {
 	if b.rest == "" {
 		return []string{first}
 	}
-	return append([]string{first}, strings.Split(b.rest, "+")...)
+	return append([]string{first}, strings.Split(b.rest, "\x00")...)
 }
 
 // meets reports whether two places in one column have a bit in common.

@@ -191,24 +191,21 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 			src.flags = append(src.flags, sourceFlag{index, need(s.shown(p.target, s.setFor(set, "1")))})
 		}
 	}
-	for _, l := range j.follows.links {
-		if !slices.Contains(src.positions(l.bits.columns(l.column)), -1) && exists(l.parent) {
-			src.links = append(src.links, sourceLink{link: l, index: src.index(l.column), when: condition(l.when),
-				all: src.positions(l.bits.columns(l.column)),
-				own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
+	linked := func(links []link) (all []sourceLink) {
+		for _, l := range links {
+			if positions := src.positions(l.columns()); !slices.Contains(positions, -1) && exists(l.parent) {
+				all = append(all, sourceLink{link: l, index: positions[0], when: condition(l.when), all: positions,
+					own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
+			}
 		}
+		return all
 	}
+	src.links, src.whole = linked(j.follows.links), linked(j.follows.whole)
 	for n, l := range src.links { // those before it that may lead to the same keys
 		for m, o := range src.links[:n] {
 			if o.meets(l.link) {
 				src.links[n].rivals = append(src.links[n].rivals, m)
 			}
-		}
-	}
-	for _, w := range j.follows.whole {
-		indexes := src.positions(w.columns)
-		if exists(w.parent) && !slices.Contains(indexes, -1) {
-			src.whole = append(src.whole, sourceWhole{wholeLink: w, indexes: indexes, when: condition(w.when)})
 		}
 	}
 	for _, n := range j.follows.names {
@@ -408,9 +405,8 @@ func (ws *workspace) follow() {
 					for _, o := range origins[source] {
 						l := link{column: column, parent: o.parent, when: joined(ref.When, o.when, ref.Parent == j.name),
 							path: ref.Path, list: ref.List}
-						if ref.Bits != "" { // it can be read, since the plan is valid
-							l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
-						}
+						// They can be read, since the plan is valid.
+						l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
 						if o.inside() || o.when != "" && ref.Parent != j.name ||
 							slices.Contains(origins[child], l) || child == source {
 							continue
@@ -430,11 +426,12 @@ func (ws *workspace) follow() {
 		for _, ref := range j.refs {
 			if parent := ws.jobs[ref.Parent]; parent != nil && parent.plan.Policy.collapses() &&
 				len(ref.Columns) > 1 && sameNames(ref.Target, parent.target.Primary) {
-				w := wholeLink{parent: parent.name, when: ref.When}
+				var columns []string
 				for _, name := range parent.target.Primary {
-					w.columns = append(w.columns, ref.Columns[slices.Index(ref.Target, name)])
+					columns = append(columns, ref.Columns[slices.Index(ref.Target, name)])
 				}
-				f.whole = append(f.whole, w)
+				all, _ := parseBits("", columns)
+				f.whole = append(f.whole, link{column: columns[0], parent: parent.name, when: ref.When, bits: all})
 			}
 		}
 		j.follows = f

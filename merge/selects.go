@@ -603,8 +603,8 @@ func (e *elsewhere) moves(j *tableJob, ref sqldb.Reference, i int) bool {
 	return slices.ContainsFunc(f.links, func(l link) bool {
 		return l.column == column && l.parent != ref.Parent && !l.inside() &&
 			(l.when == "" || l.when == ref.When)
-	}) || slices.ContainsFunc(f.whole, func(w wholeLink) bool {
-		return w.parent != ref.Parent && slices.Contains(w.columns, column)
+	}) || slices.ContainsFunc(f.whole, func(w link) bool {
+		return w.parent != ref.Parent && slices.Contains(w.columns(), column)
 	}) || slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
 
@@ -618,7 +618,7 @@ func (e *elsewhere) stays(j *tableJob, column string) bool {
 	// Of a column that follows other rows, each server has values of its own.
 	follows := func(l link) bool { return l.column == column && l.parent != j.name }
 	return !slices.ContainsFunc(f.links, follows) &&
-		!slices.ContainsFunc(f.whole, func(w wholeLink) bool { return slices.Contains(w.columns, column) }) &&
+		!slices.ContainsFunc(f.whole, func(w link) bool { return slices.Contains(w.columns(), column) }) &&
 		!slices.ContainsFunc(f.names, func(n nameLink) bool { return n.column == column })
 }
 

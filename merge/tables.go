@@ -39,7 +39,7 @@ type sourceTable struct {
 	raw    bool            // from SQLite to SQLite values are not converted
 	// What has to follow the rows of other tables, and the expressions that are read for it.
 	links   []sourceLink
-	whole   []sourceWhole
+	whole   []sourceLink // of several columns, to a whole key
 	repeats []sourceName
 	extras  []string
 	// competes is where the extras have the condition under which a row may get a new name, or -1.
@@ -297,18 +297,14 @@ type link struct {
 	when   string // a condition in SQL; "" for all rows
 	path   string // where the keys are in a JSON column
 	list   string // what separates the keys of a list
-	bits   bits   // where the key is in a number
+	bits   bits   // where the key is in a number, and the further columns
 }
+
+// columns returns all columns of the link.
+func (l link) columns() []string { return l.bits.columns(l.column) }
 
 // inside reports whether keys are only a part of what the column holds.
 func (l link) inside() bool { return l.path+l.list != "" || l.bits.used() }
-
-// wholeLink is a reference of several columns to the primary key of a table whose rows may become one.
-type wholeLink struct {
-	columns []string // in the order of the primary key
-	parent  string
-	when    string
-}
 
 // nameLink says that a column repeats the name of a row of another table, which may get a new name.
 type nameLink struct {
@@ -324,12 +320,14 @@ func (n nameLink) alone() bool { return len(n.ref.Columns) == 0 }
 // follows are all columns of a table that have to follow the rows of other tables.
 type follows struct {
 	links []link
-	whole []wholeLink
+	// whole are the references of several columns, in the order of the primary key that they lead to, of a table
+	// whose rows may become one.
+	whole []link
 	names []nameLink
 }
 
-// sourceLink, sourceWhole and sourceName are links of a source table, with the positions of what they need. A
-// sourceFlag has the position of a column, and that of its value in a row with a new name.
+// sourceLink and sourceName are links of a source table, with the positions of what they need. A sourceFlag
+// has the position of a column, and that of its value in a row with a new name.
 type (
 	sourceLink struct {
 		link
@@ -337,11 +335,6 @@ type (
 		all         []int // the positions of all columns that hold parts of the key
 		own         bool  // it is the primary key itself
 		rivals      []int // links before it that may lead to the same keys
-	}
-	sourceWhole struct {
-		wholeLink
-		indexes []int
-		when    int
 	}
 	sourceName struct {
 		nameLink
@@ -356,10 +349,18 @@ type row struct {
 	values []any
 	key    []any // the primary key, as the row had it on its server
 	extra  []any // the further expressions of the source table
+	before []any // the values before the decisions, where a check asks which rows they change
 }
 
 // holds reports whether the condition at a position of the extras holds for a row.
 func (r row) holds(index int) bool { return index < 0 || sqldb.Text(r.extra[index]) == "1" }
+
+// unchanged reports whether a row has the values that it had before.
+func (r row) unchanged() bool {
+	return slices.EqualFunc(r.values, r.before, func(a, b any) bool {
+		return (a == nil) == (b == nil) && sqldb.Text(a) == sqldb.Text(b)
+	})
+}
 
 // identity returns a value in the form in which the tables of a merge name the rows of a table by a column of
 // its primary key, whatever the type of the column is that refers to it.
@@ -392,8 +393,8 @@ func identity(v any, c *sqldb.Column, raw bool) any {
 // meets reports whether two references out of one column may lead to the same key. Only different paths never
 // do: no key of a document is in two places.
 func (l link) meets(o link) bool {
-	shared := slices.ContainsFunc(l.bits.columns(l.column), func(name string) bool {
-		return slices.Contains(o.bits.columns(o.column), name)
+	shared := slices.ContainsFunc(l.columns(), func(name string) bool {
+		return slices.Contains(o.columns(), name)
 	})
 	return shared && l.bits.meets(o.bits) &&
 		(l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))

@@ -240,7 +240,7 @@ func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 		return t.Column(l.column).Holds(ws.target.Kind, key)
 	}
 	var columns []*sqldb.Column
-	for _, name := range l.bits.columns(l.column) {
+	for _, name := range l.columns() {
 		columns = append(columns, t.Column(name))
 	}
 	return l.bits.holds(ws.target.Kind, columns, key)
