@@ -320,8 +320,8 @@ func (n nameLink) alone() bool { return len(n.ref.Columns) == 0 }
 // follows are all columns of a table that have to follow the rows of other tables.
 type follows struct {
 	links []link
-	// whole are the references of several columns, in the order of the primary key that they lead to, of a table
-	// whose rows may become one.
+	// whole are the references of several columns, in the order of the primary key of a table whose rows may
+	// become one.
 	whole []link
 	names []nameLink
 }
