@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -190,6 +191,37 @@ func (d *DB) DropTemporary(ctx context.Context, table string) error {
 func (d *DB) HasTable(ctx context.Context, name string) (bool, error) {
 	has, err := d.Kind.HasTable(ctx, d.conn, name)
 	return has, d.failed(err)
+}
+
+// Same reports whether two connections lead to the same database: the same file of SQLite, the same schema of
+// a database of PostgreSQL, or the same database of a server of MySQL.
+func (d *DB) Same(ctx context.Context, other *DB) (bool, error) {
+	if d.Kind != other.Kind || d.Catalog != other.Catalog || d.Catalog == "" { // SQLite in memory has no name
+		return false, nil
+	}
+	if d.Kind == SQLite {
+		return true, nil
+	}
+	return d.SameInstance(ctx, other)
+}
+
+// SameInstance reports whether two connections lead to the same server of MySQL, or to the same database of
+// PostgreSQL: one cannot take a lock that the other one holds.
+func (d *DB) SameInstance(ctx context.Context, other *DB) (same bool, err error) {
+	text := rand.Text()
+	release, err := lockBy(ctx, other, text, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	again, err := lockBy(ctx, d, text, 0)
+	switch {
+	case errors.Is(err, ErrLocked):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return false, again()
 }
 
 // A Fetch says what the rows of a result are like.

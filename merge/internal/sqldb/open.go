@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
@@ -260,7 +259,8 @@ func Lock(ctx context.Context, d *DB) (func() error, error) {
 // which waits for it so many seconds, for all of its databases.
 func lockBy(ctx context.Context, d *DB, text string, seconds int) (func() error, error) {
 	sum := sha256.Sum256([]byte(text))
-	key, name := int64(binary.BigEndian.Uint64(sum[:])), fmt.Sprintf("merge_%x", sum[:16]) //nolint:gosec // any bits
+	name := fmt.Sprintf("merge_%x", sum[:16])
+	key := int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any bits will do
 	take, release := d.SQL("SELECT COALESCE(GET_LOCK(").Bind(name).Add(", ").Bind(seconds).Add("), 0)"),
 		d.SQL("DO RELEASE_LOCK(").Bind(name).Add(")")
 	if d.Kind == PostgreSQL {
@@ -277,37 +277,6 @@ func lockBy(ctx context.Context, d *DB, text string, seconds int) (func() error,
 	return func() error {
 		return d.Exec(context.WithoutCancel(ctx), release.String(), release.Args...)
 	}, nil
-}
-
-// Same reports whether two connections lead to the same database: the same file of SQLite, the same schema of
-// a database of PostgreSQL, or the same database of a server of MySQL.
-func (d *DB) Same(ctx context.Context, other *DB) (bool, error) {
-	if d.Kind != other.Kind || d.Catalog != other.Catalog || d.Catalog == "" { // SQLite in memory has no name
-		return false, nil
-	}
-	if d.Kind == SQLite {
-		return true, nil
-	}
-	return d.SameInstance(ctx, other)
-}
-
-// SameInstance reports whether two connections lead to the same server of MySQL, or to the same database of
-// PostgreSQL: one cannot take a lock that the other one holds.
-func (d *DB) SameInstance(ctx context.Context, other *DB) (same bool, err error) {
-	text := rand.Text()
-	release, err := lockBy(ctx, other, text, 0)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	again, err := lockBy(ctx, d, text, 0)
-	switch {
-	case errors.Is(err, ErrLocked):
-		return true, nil
-	case err != nil:
-		return false, err
-	}
-	return false, again()
 }
 
 // lockFile holds a transaction open in a file beside the database; its lock ends with the process. The file
