@@ -19,7 +19,7 @@ import (
 // one column is not enough, in the same bits of further columns, each of which has the next higher bits.
 // Without a width, the columns are the key.
 type bits struct {
-	low, width int    // without a width the columns are whole
+	low, width int
 	rest       string // the further columns, with a NUL between them
 }
 

@@ -405,7 +405,7 @@ func (ws *workspace) follow() {
 					for _, o := range origins[source] {
 						l := link{column: column, parent: o.parent, when: joined(ref.When, o.when, ref.Parent == j.name),
 							path: ref.Path, list: ref.List}
-						// They can be read, since the plan is valid.
+						// The bits can be read, since the plan is valid.
 						l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
 						if o.inside() || o.when != "" && ref.Parent != j.name ||
 							slices.Contains(origins[child], l) || child == source {
