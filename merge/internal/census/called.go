@@ -118,12 +118,13 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	}
 	alike, ends := l.parents[strings.Join(words, "")], l.ends[words[len(words)-1]]
 	key, person := isKey(words), isPerson(words)
+	own := words[len(words)-1] == "parent" || key && words[len(words)-2] == "parent" // in the same table
 	isText := l.c.isText(col)
 	unique := slices.Contains(l.c.keys, col)
 	if isText || unique { // few texts and keys are anything but what they are called
 		ends, key, person = nil, false, false
 	}
-	if len(alike)+len(ends) == 0 && !key && !person {
+	if len(alike)+len(ends) == 0 && !key && !person && !own {
 		return f, nil
 	}
 	values, err := l.values(ctx, col)
@@ -132,7 +133,7 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	}
 	var best match
 	for _, parent := range l.c.keys {
-		says := slices.Contains(alike, parent)
+		says := slices.Contains(alike, parent) || own && parent.Table == col.Table
 		ending := slices.Contains(ends, parent) && len(words) > 1 && !key
 		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
 			!says && !ending && !person && (!key || !differ(values)) || unique && !l.c.counts(parent) {

@@ -1115,6 +1115,81 @@ func TestAFewKeysAreAskedAboutIfTheNameOfTheColumnSpeaksForThem(t *testing.T) {
 	})
 }
 
+// One counter numbers the heroes and the clans of a server. The first server has few clans, and the other one shows
+// that their things are theirs.
+func TestFewOwnersOfAnotherTableAreFoundAmongMany(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, rows, clans int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE clans (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, kind INTEGER, owner INTEGER)"}
+			all := map[string][]string{}
+			for n := range rows {
+				kind, table := 1, "heroes"
+				if n%(rows/clans) == 5 {
+					kind, table = 2, "clans"
+				}
+				id := 5000 + 7*n + pick(seed+n, 7)
+				all[table] = append(all[table], fmt.Sprintf("(%d)", id))
+				all["things"] = append(all["things"], fmt.Sprintf("(%d, %d, %d)", 90_000+n, kind, id))
+			}
+			for table, values := range all {
+				statements = append(statements, "INSERT INTO "+table+" VALUES "+strings.Join(values, ", "))
+			}
+			return statements
+		}
+		for name, rows := range map[string]int{"of few rows": 600, "of many rows": 2400} {
+			t.Run(name, func(t *testing.T) {
+				expect(t, taken(t, target, server(1, rows, 12), server(9000, 500, 60)), map[string]string{
+					"things.owner": "heroes.id when kind = 1, clans.id when kind = 2"})
+			})
+		}
+	})
+}
+
+// Seasons are counted in every world, and two columns with such a name need not say the same.
+func TestTheNameOfAKeyAloneIsNoProof(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seasons int) []string {
+			statements := []string{"CREATE TABLE prizes (season INTEGER NOT NULL PRIMARY KEY, gold INTEGER)",
+				"CREATE TABLE heroes (hero_id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE matches (id INTEGER NOT NULL PRIMARY KEY, season INTEGER, hero_id INTEGER)"}
+			for n := 1; n <= seasons; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO prizes VALUES (%d, %d)", n, 100_000+n*n),
+					fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n+seasons),
+					fmt.Sprintf("INSERT INTO matches VALUES (%d, %d, %d)", 900_000+n, n, n+seasons))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(40), server(30)), map[string]string{
+			"matches.season": "perhaps prizes.season", "matches.hero_id": "heroes.hero_id"})
+	})
+}
+
+// All forums of a game lie in three others.
+func TestAParentIsAskedAboutHoweverFewItsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		for _, column := range []string{"forum_parent", "parent", "parent_id"} {
+			server := func(forums int) []string {
+				statements := []string{"CREATE TABLE forums (forum_id INTEGER NOT NULL PRIMARY KEY, " + column + " INTEGER)",
+					"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)"}
+				for n := 1; n <= forums; n++ {
+					statements = append(statements, fmt.Sprintf("INSERT INTO forums VALUES (%d, %d)", n, min(n/5, 3)),
+						fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n+forums))
+				}
+				return statements
+			}
+			t.Run(column, func(t *testing.T) {
+				expect(t, taken(t, target, server(40), server(30)), map[string]string{
+					"forums." + column: "plain, perhaps forums.forum_id when " + column + " <> 0"})
+			})
+		}
+	})
+}
+
 // A document may be cut off anywhere, and say of its parts whatever it wants.
 func FuzzValues(f *testing.F) {
 	for _, text := range []string{`{"a": [1, {"b": "2"}]}`, `a:1:{i:0;a:2:{s:2:"id";i:7;i:1;N;}}`, `O:4:"Hero":1:{s:2:"id";i:7;}`,

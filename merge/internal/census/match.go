@@ -448,8 +448,8 @@ func (s span) sample(name string) string {
 		max(1, int64(prime*float64(sampled)/float64(s.distinct))))
 }
 
-// match compares a column with the keys of all tables, server after server: first a sample of its values, and
-// then all of them with the tables that are left. What no server could make a reference any more is dropped.
+// match compares a column with the keys of all tables: first a sample of its values, and then all of them with
+// the tables that may be meant. What all servers together do not make a reference is dropped.
 func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
 	keys := c.keysFor(col)
@@ -502,18 +502,17 @@ func (c *Census) compare(ctx context.Context, col Column, all []match, sample bo
 				return nil, err
 			}
 		}
-		all = slices.DeleteFunc(all, func(m match) bool {
-			_, hits := m.counts()
-			if m.sampled { // it is a few values of many, and says less
-				return !m.full() && (hits == 0 || m.excess() < -2)
-			}
-			return !m.holds()
-		})
 	}
 	if len(all) > 0 && len(all[0].servers) == 0 {
 		return nil, nil
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(m match) bool {
+		_, hits := m.counts()
+		if m.sampled { // it is a few values of many, and says less
+			return !m.full() && (hits == 0 || m.excess() < -2)
+		}
+		return !m.holds()
+	}), nil
 }
 
 // count asks one server how many values of a column, or of those that meet a condition, are keys.
@@ -645,6 +644,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	})
 	same := column == name
 	joined := strings.Join(words, "")
+	tells := len(name) > 2 && strings.HasSuffix(name, "id") || name == joined
 	last := words[len(words)-1]
 	stem, ended := strings.CutSuffix(column, name)
 	mentions := len(words[0]) > 2 && strings.Contains(column, words[0])
@@ -653,8 +653,8 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	called := ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
 	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	switch {
-	case same && len(name) > 2 && only, column == plain(key.Table)+name, column == joined+name,
-		column == last+name, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
+	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name,
+		len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
