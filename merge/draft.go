@@ -291,21 +291,19 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
 		return isName(onlyText(t, k)) && len(k.Parts) == 1 && len(t.Primary) > 0
 	})
-	if candidates, err := d.common(ctx, t, p); err != nil || len(candidates) > 0 {
+	found, others, err := d.namesOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if candidates, err := d.common(ctx, t, p, found); err != nil || len(candidates) > 0 {
 		return candidates, err
 	}
 	if other := d.calledAfter(t); p.Renumber != "" && other != "" {
 		key := identityOf(t).Name
 		p.Renumber, p.Note = "", "the key "+key+" is called after "+other+", and no table here is"
-		return []string{
+		return append([]string{
 			"keep_first, or newest with by:, with key: [" + key + "], if another database counts these keys for " +
-				"all servers, as one of accounts does: then they stay as they are",
-			"copy, with renumber: apart, if each server has counted its own rows",
-		}, nil
-	}
-	found, others, err := d.namesOf(ctx, t)
-	if err != nil {
-		return nil, err
+				"all servers, as one of accounts does: then they stay as they are"}, ownRows(found)...), nil
 	}
 	var equal []string
 	for _, n := range found {
@@ -322,17 +320,12 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	}
 	notes = append(others, notes...)
 	if len(open) > 0 {
-		candidates := d.candidates(t, open[0], p.Renumber != "")
+		candidates := d.candidates(t, open[0], p.Renumber != "", found)
 		p.Renumber, p.Note = "", "rows of different servers may be equal in the unique key "+covered(t, open[0])
 		if open[0].Name == sqldb.PrimaryName {
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
 		p.Note = strings.Join(append([]string{p.Note}, equal...), "; ")
-		number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
-		if len(found) > 0 && len(t.Primary) == 1 && slices.ContainsFunc(columnsIn(t, t.Keys()[0]), number) {
-			candidates = slices.Insert(candidates, 0, "rename, with column: "+found[0].column.Name+
-				" and renumber: apart, if each server has counted its own rows")
-		}
 		return candidates, nil
 	}
 	if p.Policy = Copy; len(found) > 0 {
@@ -424,6 +417,7 @@ func (d *drafter) calledAfter(t *sqldb.Table) string {
 	stem, ended := strings.CutSuffix(plain(key.Name), "id")
 	stem = strings.TrimSuffix(stem, "gu") // of a GUID
 	for name := range d.ws.target.Tables {
+		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal
 		last := strings.ToLower(name[strings.LastIndex(name, "_")+1:])
 		for _, plural := range []string{"", "s", "es"} {
 			ended = ended && !strings.HasSuffix(plain(name), stem+plural)
@@ -438,7 +432,9 @@ func (d *drafter) calledAfter(t *sqldb.Table) string {
 
 // common reports whether most rows of a table mean the same on two servers. Then nobody but a person can
 // decide.
-func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]string, error) {
+func (d *drafter) common(
+	ctx context.Context, t *sqldb.Table, p *TablePlan, found []foundName,
+) ([]string, error) {
 	if p.Renumber == "" {
 		return nil, nil
 	}
@@ -449,7 +445,7 @@ func (d *drafter) common(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	}
 	p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+
 		strings.Join(equal, ", ")
-	others := slices.DeleteFunc(d.candidates(t, t.Keys()[0], true), func(c string) bool {
+	others := slices.DeleteFunc(d.candidates(t, t.Keys()[0], true, found), func(c string) bool {
 		return strings.HasPrefix(c, string(KeepFirst))
 	})
 	return append([]string{"keep_first, or newest with by:, with key: [" + key + "], if rows with an equal " +
@@ -553,17 +549,33 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 	return notes, open, nil
 }
 
+// ownRows says what there is to choose from for rows that each server has counted: whether their names may be
+// equal is for a person to say.
+func ownRows(found []foundName) []string {
+	all := []string{"copy, with renumber: apart, if each server has counted its own rows"}
+	if len(found) == 0 {
+		return all
+	}
+	return append([]string{"rename, with column: " + found[0].column.Name + " and renumber: apart, if each " +
+		"server has counted its own rows, and their names are to differ"}, all...)
+}
+
 // candidates says what there is to choose from for a table with a key that rows of different servers may
 // share.
-func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (all []string) {
+func (d *drafter) candidates(
+	t *sqldb.Table, k sqldb.UniqueKey, counted bool, found []foundName,
+) (all []string) {
 	either := ""
 	if counted {
 		either = " (either with renumber: true, since the keys are counted)"
 	}
-	primary, keyed := k.Name == sqldb.PrimaryName, len(t.Primary) > 0
+	keyed := len(t.Primary) > 0
 	number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
 	numbers := slices.ContainsFunc(columnsIn(t, k), number)
 	name := onlyText(t, k)
+	if numbers && len(t.Primary) == 1 && k.Name == sqldb.PrimaryName {
+		all = ownRows(found)
+	}
 	for _, c := range []struct {
 		fits bool
 		text string
@@ -571,8 +583,6 @@ func (d *drafter) candidates(t *sqldb.Table, k sqldb.UniqueKey, counted bool) (a
 		{keyed && name != "",
 			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
 		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
-		{primary && numbers && len(t.Primary) == 1,
-			"copy, with renumber: apart, if each server has counted its own rows"},
 		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
 			"a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},

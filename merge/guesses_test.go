@@ -120,12 +120,12 @@ func TestADraftAsksWhereAGuessWouldBeWrong(t *testing.T) {
 }
 
 // A database of accounts may serve all servers. None of them has it, and who gave an account another number would
-// give its heroes to somebody else.
+// give its heroes to somebody else. Whoever copies the rows of each server all the same would copy names twice.
 func TestADraftAsksAboutKeysThatAreCalledAfterNoTable(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
 		schema := []string{
-			"CREATE TABLE account_settings (account_id INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, sound INTEGER)",
+			"CREATE TABLE account_settings (account_id INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, nick_name VARCHAR(20))",
 			"CREATE TABLE heroes (hero_guid INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, account INTEGER NOT NULL)",
 			"CREATE TABLE hero_pets (petid INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, name VARCHAR(9))",
 			"CREATE TABLE cities (city_id INTEGER NOT NULL DEFAULT 0 PRIMARY KEY, tax INTEGER)",
@@ -133,8 +133,8 @@ func TestADraftAsksAboutKeysThatAreCalledAfterNoTable(t *testing.T) {
 		server := func(seed, accounts int) []string {
 			return many(1, accounts, func(n int) string {
 				account := 3*n + seed%2
-				return fmt.Sprintf("INSERT INTO account_settings VALUES (%d, %d); INSERT INTO heroes VALUES (%d, %d);"+
-					"INSERT INTO hero_pets VALUES (%d, 'p%d'); INSERT INTO cities VALUES (%d, %d)", account, n%7, n+seed, account,
+				return fmt.Sprintf("INSERT INTO account_settings VALUES (%d, 'Nick%d'); INSERT INTO heroes VALUES (%d, %d);"+
+					"INSERT INTO hero_pets VALUES (%d, 'p%d'); INSERT INTO cities VALUES (%d, %d)", account, n, n+seed, account,
 					n+2*seed, n%4, n+3*seed, n*seed%11)
 			})
 		}
@@ -145,6 +145,12 @@ func TestADraftAsksAboutKeysThatAreCalledAfterNoTable(t *testing.T) {
 			if asked := p.Policy == merge.NotDecided; asked != (table == "account_settings") {
 				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
 			}
+		}
+		_, found := problems(t, opened(t, draft))
+		if !slices.ContainsFunc(found[merge.CodeUndecided], func(p merge.Problem) bool {
+			return strings.Contains(p.Remedy, "rename, with column: nick_name and renumber")
+		}) {
+			t.Errorf("check found %v", found[merge.CodeUndecided])
 		}
 		// What all servers share keeps its keys, and then nobody has to say what refers to them.
 		draft.Tables["account_settings"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"account_id"}}
