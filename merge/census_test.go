@@ -17,7 +17,7 @@ var nobodySaid = []string{
 	"CREATE TABLE heroes (COUNTED, tag VARCHAR(20) NOT NULL, level INTEGER)",
 	"CREATE TABLE hero_sheets (hero INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
 	"CREATE TABLE bags (hero INTEGER NOT NULL, slot INTEGER NOT NULL, tag VARCHAR(20) NOT NULL, PRIMARY KEY (hero, slot))",
-	"CREATE TABLE swords (COUNTED, maker INTEGER, weight INTEGER, tag VARCHAR(20))",
+	"CREATE TABLE swords (COUNTED, maker DECIMAL(11,0), weight INTEGER, tag VARCHAR(20))",
 	"CREATE TABLE letters (COUNTED, kind INTEGER, sender INTEGER, tag VARCHAR(20))",
 	"CREATE TABLE graves (COUNTED, lost_hero INTEGER, tag VARCHAR(20))",
 }

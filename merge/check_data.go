@@ -443,7 +443,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	var answers []string
 	none := c.ws.written(ref.Columns[0]) + " <> 0"
-	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family == sqldb.FamilyInt &&
+	if !ref.Enforced && len(ref.Columns) == 1 && j.target.Column(ref.Columns[0]).Family.Exact() &&
 		!strings.Contains(ref.When, none) {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+none+
 			" of the reference")

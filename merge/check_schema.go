@@ -619,7 +619,7 @@ func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said str
 			continue
 		}
 		some := k.Quote(column) + " IS NOT NULL"
-		if c.Family == sqldb.FamilyInt {
+		if c.Family.Exact() {
 			some = k.Quote(column) + " <> 0"
 		}
 		rest, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,

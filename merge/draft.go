@@ -88,9 +88,8 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 		if c.Name == strings.ToLower(c.Name) {
 			s.Expression = "SUM(" + c.Name + ")"
 		}
-		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal
 		last := strings.ToLower(c.Name[strings.LastIndex(c.Name, "_")+1:])
-		if number && slices.Contains(words, last) && !slices.Contains(known, s) {
+		if c.Family.Exact() && slices.Contains(words, last) && !slices.Contains(known, s) {
 			all = append(all, s)
 		}
 	}
@@ -417,7 +416,6 @@ func (d *drafter) calledAfter(t *sqldb.Table) string {
 	stem, ended := strings.CutSuffix(plain(key.Name), "id")
 	stem = strings.TrimSuffix(stem, "gu") // of a GUID
 	for name := range d.ws.target.Tables {
-		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal
 		last := strings.ToLower(name[strings.LastIndex(name, "_")+1:])
 		for _, plural := range []string{"", "s", "es"} {
 			ended = ended && !strings.HasSuffix(plain(name), stem+plural)
@@ -599,7 +597,7 @@ func (d *drafter) candidates(
 // adds reports whether a table has numbers that are neither part of a key nor a reference.
 func (d *drafter) adds(t *sqldb.Table) bool {
 	return slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
-		number := c.Family == sqldb.FamilyInt || c.Family == sqldb.FamilyDecimal || c.Family == sqldb.FamilyFloat
+		number := c.Family.Exact() || c.Family == sqldb.FamilyFloat
 		key := func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }
 		refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 		return number && !slices.ContainsFunc(t.Keys(), key) && !slices.ContainsFunc(d.references(t), refers)
@@ -636,8 +634,8 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 // made the values, because they are keys of rows that are apart, or because those of different servers lie in
 // different ranges, such as the number of the server. The check looks at every row of such a key.
 func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (bool, error) {
-	if c.Family != sqldb.FamilyInt {
-		return c.Family == sqldb.FamilyUUID, nil
+	if c.Family == sqldb.FamilyUUID {
+		return true, nil
 	}
 	child := place{t.Name, c.Name}
 	if known, ok := d.spans[child]; ok {
@@ -680,9 +678,8 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 // rangesApart reports whether the values of a column that no generator made lie in another range on each
 // server.
 func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
-	for _, s := range d.ws.servers {
-		source := s.db.Tables[table]
-		if source != nil && source.Column(column) != nil && source.Column(column).Family != sqldb.FamilyInt {
+	for _, db := range d.ws.databases() {
+		if t := db.Tables[table]; t != nil && t.Column(column) != nil && t.Column(column).Family != sqldb.FamilyInt {
 			return false, nil
 		}
 	}

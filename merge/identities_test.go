@@ -83,8 +83,9 @@ func TestAnIdentityThatCannotBeReadIsRefused(t *testing.T) {
 func manySheets() (schema []string, rows func(server, heroes int) []string) {
 	schema = slices.Clone(nobodySaid)
 	tables := []string{"hero_spells", "hero_skills", "hero_gifts", "pet_owners"}
-	for _, table := range tables {
-		schema = append(schema, "CREATE TABLE "+table+" (hero INTEGER NOT NULL, slot INTEGER NOT NULL, tag VARCHAR(20), PRIMARY KEY (hero, slot))")
+	for n, table := range tables {
+		whole := []string{"INTEGER", "DECIMAL(11,0)"}[n%2] // both hold keys
+		schema = append(schema, "CREATE TABLE "+table+" (hero "+whole+" NOT NULL, slot INTEGER NOT NULL, tag VARCHAR(20), PRIMARY KEY (hero, slot))")
 	}
 	return schema, func(server, heroes int) []string {
 		all := nobodySaidRows(server, heroes)

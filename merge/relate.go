@@ -359,7 +359,9 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 			named := slices.ContainsFunc(own.References, func(r Reference) bool {
 				return slices.Contains(r.columns(), c.Name)
 			})
-			another := r.Path+r.List == "" && parent.Column(key) != nil && parent.Column(key).Family != c.Family
+			held := parent.Column(key)
+			another := r.Path+r.List == "" && held != nil && held.Family != c.Family &&
+				(!held.Family.Exact() || !c.Family.Exact())
 			if !e.covers(table, c.Name) || table == r.Table && c.Name == key || named || another {
 				continue
 			}

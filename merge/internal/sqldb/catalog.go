@@ -364,6 +364,9 @@ const (
 	FamilyOther   Family = "other"
 )
 
+// Exact reports whether a type is one of those that SQL calls exact numbers, which hold keys.
+func (f Family) Exact() bool { return f == FamilyInt || f == FamilyDecimal }
+
 // Fits reports whether every value of a source column can be stored in a target column and read back
 // unchanged, judging by their types. SQLite stores numbers in whatever type they were written, so the
 // declared type of a SQLite column is only a hint.

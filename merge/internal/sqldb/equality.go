@@ -72,7 +72,6 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 		is := func(word string) bool { return strings.HasPrefix(c.Declared, word) }
 		return c.labels || c.Family == FamilyOther || is("bit") || is("year") || is("enum(") || is("set(")
 	}
-	number := func(c *Column) bool { return c.Family == FamilyInt || c.Family == FamilyDecimal }
 	switch {
 	case k == SQLite && (c.Family == FamilyOther || key.Family == FamilyOther):
 		return true
@@ -82,7 +81,7 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 		return c.Declared == key.Declared
 	}
 	return c.Family == key.Family && c.Family != FamilyJSON || with(FamilyText, FamilyUUID) ||
-		(number(c) || c.Family == FamilyText) && (number(key) || key.Family == FamilyText) ||
+		(c.Family.Exact() || c.Family == FamilyText) && (key.Family.Exact() || key.Family == FamilyText) ||
 		with(FamilyText, FamilyBytes) && k != PostgreSQL
 }
 
