@@ -167,7 +167,7 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		f.When, err = l.noText(ctx, col)
 	}
 	for _, s := range l.c.spans[col] {
-		if s.min < 0 {
+		if s.none || s.min < 0 {
 			f.When = l.c.bare(ctx, col) + " > 0"
 		} else if s.zero && f.When == "" {
 			f.When = l.c.bare(ctx, col) + " <> 0"

@@ -157,7 +157,7 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 	if !whole(columnOf(d, col)) {
 		return nil, nil
 	}
-	outside := values(d, col, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
+	outside := values(d, col, span{}, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
 	all, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", outside))
 	if err != nil || all == 0 {
 		return nil, err

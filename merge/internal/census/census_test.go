@@ -360,6 +360,36 @@ func TestReferencesToDenseKeysAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing
 	})
 }
 
+// Where servers have as many rows, the keys of all of them end at about the same number. References end there as well,
+// and more of them are keys than any number of the range.
+func TestReferencesOfServersOfOneSizeAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			var alive []int
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, about INTEGER, points INTEGER)"}
+			for n := 1; n <= players; n++ {
+				if pick(seed+n, 8) > 0 {
+					alive = append(alive, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+				}
+			}
+			for n := range 110 {
+				about := alive[pick(seed+2*n, len(alive))]
+				if n%20 == 0 {
+					about = 1 + pick(seed+n, players) // he may be deleted
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO reports VALUES (%d, %d, %d)", 5000+n, about,
+					1+pick(seed+7*n, players)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 500), server(9000, 490)), map[string]string{
+			"reports.about": "perhaps players.id", "reports.points": "plain"})
+	})
+}
+
 // Two young servers may have as many codes, and then nothing but the name speaks for a reference.
 func TestAColumnMayBeCalledByTheEndOfTheNameOfATable(t *testing.T) {
 	t.Parallel()

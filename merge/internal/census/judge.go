@@ -33,7 +33,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	for _, s := range c.spans[col] {
 		zero, filled = zero || s.zero, filled || s.distinct > 0
 		switch {
-		case s.min < 0: // no key is less than 0, and -1 mostly means none
+		case s.none || s.min < 0: // no key is less than 0, and -1 mostly means none
 			none = " > 0"
 		case s.zero && none == "":
 			none = " <> 0"
@@ -324,7 +324,7 @@ func (c *Census) differ(ctx context.Context, col Column, m match) (bool, error) 
 		}
 		name := d.Kind.Quote(col.Name)
 		rows, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
-			" WHERE ", name, " <> 0"))
+			" WHERE ", s.some(name)))
 		n, room := float64(s.distinct), width(s.min, s.max)
 		if err != nil || rows > s.distinct || n > 0.9*room {
 			return false, err
@@ -445,7 +445,7 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 		name := d.Kind.Quote(col.Name)
 		rows, err := numbers(ctx, d, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, m.key), " THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
-			name, " <> 0) AS v"))
+			c.spans[col][i].some(name), ") AS v"))
 		if err != nil || rows[1]*10 < rows[0]*8 {
 			return false, err
 		}
@@ -476,7 +476,7 @@ func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string
 		if c.spans[col][i].distinct == 0 || d.Tables[key.Table] == nil {
 			continue
 		}
-		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, ""),
+		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
 			" WHERE NOT ", holds(d, key), " ORDER BY v.x LIMIT 3"))
 		if err != nil {
 			return nil, err
@@ -706,7 +706,7 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		greatest := strconv.FormatInt(keys.max, 10)
-		from := " FROM " + values(d, col, "")
+		from := " FROM " + values(d, col, c.spans[col][i], "")
 		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
 			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END)", from, joins.text))
 		if err != nil {
@@ -931,7 +931,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			}
 			q.Add(", COUNT(", joins.hit(m.key), ")")
 		}
-		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + name + " <> 0 AND " + d.Kind.Quote(by.Name) +
+		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + c.spans[col][i].some(name) + " AND " + d.Kind.Quote(by.Name) +
 			" IS NOT NULL"
 		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
 		if part := c.spans[col][i].sample(name); sample && part != "" {

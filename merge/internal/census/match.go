@@ -86,7 +86,16 @@ type span struct {
 	distinct int64
 	atMost   bool // there may be fewer different values, which nobody has to know
 	zero     bool // some rows have 0
+	none     bool // some rows have -1 or -2, which mean that there is none, and are no values
 	min, max int64
+}
+
+// some returns the condition that a column with this span has a value.
+func (s span) some(name string) string {
+	if s.none {
+		return name + " > 0"
+	}
+	return name + " <> 0"
 }
 
 // usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
@@ -163,16 +172,22 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 			name := d.Kind.Quote(col.Name)
 			value := "NULLIF(" + name + ", 0)"
 			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
-				"), MAX(", value, ")")
+				"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
 		}
 		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
 		if err != nil {
 			return err
 		}
 		for i, col := range part {
-			place := Column{t.Name, col.Name}
-			c.spans[place][server] = spanOf(rows[0][1+4*i:])
-			c.spans[place][server].atMost = !identifies(t, col.Name)
+			found, isKey := rows[0][1+5*i:], identifies(t, col.Name)
+			s := spanOf(found)
+			if s.min < 0 && s.min >= -2 && !isKey {
+				found[2] = found[4]
+				s = spanOf(found)
+				s.none = true
+			}
+			s.atMost = !isKey
+			c.spans[Column{t.Name, col.Name}][server] = s
 		}
 	}
 	return nil
@@ -192,7 +207,8 @@ func (c *Census) tell(ctx context.Context, server int, table string) error {
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q := d.SQL("SELECT 1")
 		for _, col := range part {
-			q.Add(", COUNT(DISTINCT NULLIF(", d.Kind.Quote(col.Name), ", 0))")
+			name := d.Kind.Quote(col.Name)
+			q.Add(", COUNT(DISTINCT CASE WHEN ", c.spans[col][server].some(name), " THEN ", name, " END)")
 		}
 		found, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
 		if err != nil {
@@ -409,9 +425,9 @@ func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits 
 }
 
 // values returns SQL for the different values of a column, as a table v with a column x.
-func values(d *sqldb.DB, col Column, condition string) string {
+func values(d *sqldb.DB, col Column, s span, condition string) string {
 	name := d.Kind.Quote(col.Name)
-	text := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + name + " <> 0"
+	text := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(col.Table) + " WHERE " + s.some(name)
 	if condition != "" {
 		text += " AND " + condition
 	}
@@ -540,7 +556,7 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 	found[0] = s.distinct
 	if joins.asked {
 		var err error
-		if found, err = numbers(ctx, d, q.Add(" FROM ", values(d, col, condition), joins.text)); err != nil {
+		if found, err = numbers(ctx, d, q.Add(" FROM ", values(d, col, s, condition), joins.text)); err != nil {
 			return err
 		}
 	}
@@ -778,8 +794,8 @@ func (m match) far() bool {
 // or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
 // of the values does.
 func (m match) dense() bool {
-	return m.follows() &&
-		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
+	return m.follows() && m.within() &&
+		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 })
 }
 
 // goesOn reports whether, on every server, nearly each number is a key, and the values go on behind the
@@ -819,7 +835,14 @@ func (m match) possible() bool {
 		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 ||
 			(m.ends || m.called || m.far()) && values < 5*minValues && hits*2 >= values
 	}
-	return hits*10 >= values*9 && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6
+	most := hits*10 >= values*9
+	return most && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6 ||
+		most && m.reaches() && m.within() && m.excess() >= 3
+}
+
+// within reports whether the values end where the keys do, or a little beyond them.
+func (m match) within() bool {
+	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1.05 })
 }
 
 // near reports whether so many values of a sample are keys that all of them have to be compared.
