@@ -110,7 +110,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		whole = slices.DeleteFunc(slices.Clone(matches), func(m match) bool { return !m.full() })
 		partial = slices.DeleteFunc(slices.Clone(matches), match.full)
 		matches = slices.DeleteFunc(slices.Clone(partial), func(m match) bool {
-			return m.named < 3 && m.excess() < 3 && !m.dense()
+			return !m.tells() && m.excess() < 3 && !m.dense()
 		})
 	}
 	conditions, err := c.conditions(ctx, col, partial, named)
@@ -192,9 +192,11 @@ func (c *Census) leadsAll(ctx context.Context, col Column, m match, conditions [
 	return len(others.servers) > 0 && others.reaches(), nil
 }
 
-// isCalled reports whether a column is called like a table, as guild1 is like guilds.
+// isCalled reports whether a column is called like a table, as guild1 and last_guild are like guilds.
 func isCalled(col, key Column) bool {
-	return strings.Join(wordsIn(col.Name), "") == strings.Join(wordsOf(key.Table), "")
+	column, words := wordsIn(col.Name), wordsOf(key.Table)
+	last := column[max(0, len(column)-len(words)):]
+	return strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words)
 }
 
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and

@@ -648,8 +648,8 @@ func (c *Census) begins(key Column) bool {
 	return !slices.ContainsFunc(c.spans[key], func(s span) bool { return s.distinct > 0 && s.min <= 1000 })
 }
 
-// named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
-// table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
+// named says how much the name of a column speaks for a key: 3 if it names this key only, or with an id the
+// table that has only this one, 2 if it names the table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
 // the key, too, if nothing but the last word of the table stands before that. It names a table also without
 // the word with which the names of both tables begin, as topic does in forum_posts and forum_topics.
 func (c *Census) named(col, key Column) (says int, ends bool) {
@@ -658,6 +658,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
 		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
 	})
+	sole := !slices.ContainsFunc(c.keys, func(k Column) bool { return k != key && k.Table == key.Table })
 	same := column == name
 	joined := strings.Join(words, "")
 	tells := len(name) > 2 && strings.HasSuffix(name, "id") || name == joined
@@ -670,7 +671,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	switch {
 	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name,
-		len(words) > 1 && ended && strings.HasSuffix(stem, joined):
+		column == joined+"id" && sole, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
@@ -816,6 +817,9 @@ func (m match) fills() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
 }
 
+// tells reports whether the name of the column says whose keys it holds.
+func (m match) tells() bool { return m.named == 3 || m.called || m.named == 2 && m.ends }
+
 // possible reports whether somebody has to say what the column is. Rows that refer to what was deleted are no
 // rare thing.
 func (m match) possible() bool {
@@ -825,7 +829,7 @@ func (m match) possible() bool {
 		return false
 	case m.full():
 		return m.ends || m.begins || m.score() >= 3
-	case m.named == 3: // some of the rows that it refers to were deleted
+	case m.tells(): // some of the rows that it refers to were deleted
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
 		return false
@@ -833,7 +837,7 @@ func (m match) possible() bool {
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
 		return hits*10 >= values*8 && max(m.excess(), m.beyond()) >= 3 ||
-			(m.ends || m.called || m.far()) && values < 5*minValues && hits*2 >= values
+			m.far() && values < 5*minValues && hits*2 >= values
 	}
 	most := hits*10 >= values*9
 	return most && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6 ||
