@@ -937,7 +937,7 @@ func TestAColumnOfOneByteIsAskedAboutIfItIsCalledLikeAKey(t *testing.T) {
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 90), server(7, 70)), map[string]string{
-			"heroes.guild_rank_id": "guild_ranks.rankID when guild_rank_id <> 0", "heroes.level": "", "heroes.grade": ""})
+			"heroes.guild_rank_id": "perhaps guild_ranks.rankID when guild_rank_id <> 0", "heroes.level": "", "heroes.grade": ""})
 	})
 }
 
@@ -1152,7 +1152,7 @@ func TestAColumnIsAskedAboutByTheNameOfItsTableThoughMostRowsWereDeleted(t *test
 		server := func(seed, guilds int) []string {
 			statements := []string{"CREATE TABLE guilds (number INTEGER NOT NULL PRIMARY KEY)",
 				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)",
-				"CREATE TABLE logs (id INTEGER NOT NULL PRIMARY KEY, guild_id INTEGER, last_guild INTEGER, guild_points INTEGER)"}
+				"CREATE TABLE logs (id INTEGER NOT NULL PRIMARY KEY, old_guild_id INTEGER, last_guild INTEGER, guild_points INTEGER)"}
 			for n := 1; n <= 2*guilds; n++ {
 				if statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n)); n <= guilds {
 					statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
@@ -1163,7 +1163,7 @@ func TestAColumnIsAskedAboutByTheNameOfItsTableThoughMostRowsWereDeleted(t *test
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 200), server(9000, 120)), map[string]string{
-			"logs.guild_id": "perhaps guilds.number", "logs.last_guild": "perhaps guilds.number", "logs.guild_points": "plain"})
+			"logs.old_guild_id": "perhaps guilds.number", "logs.last_guild": "perhaps guilds.number", "logs.guild_points": "plain"})
 	})
 }
 

@@ -192,9 +192,12 @@ func (c *Census) leadsAll(ctx context.Context, col Column, m match, conditions [
 	return len(others.servers) > 0 && others.reaches(), nil
 }
 
-// isCalled reports whether a column is called like a table, as guild1 and last_guild are like guilds.
+// isCalled reports whether a column is called like a table, as guild1 and last_guild_id are like guilds.
 func isCalled(col, key Column) bool {
 	column, words := wordsIn(col.Name), wordsOf(key.Table)
+	if len(column) > 1 && column[len(column)-1] == "id" {
+		column = column[:len(column)-1]
+	}
 	last := column[max(0, len(column)-len(words)):]
 	return strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words)
 }

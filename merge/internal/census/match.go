@@ -648,8 +648,8 @@ func (c *Census) begins(key Column) bool {
 	return !slices.ContainsFunc(c.spans[key], func(s span) bool { return s.distinct > 0 && s.min <= 1000 })
 }
 
-// named says how much the name of a column speaks for a key: 3 if it names this key only, or with an id the
-// table that has only this one, 2 if it names the table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
+// named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
+// table, 1 if it ends like the key or its table has a word of the name of the other one. A column ends like
 // the key, too, if nothing but the last word of the table stands before that. It names a table also without
 // the word with which the names of both tables begin, as topic does in forum_posts and forum_topics.
 func (c *Census) named(col, key Column) (says int, ends bool) {
@@ -658,7 +658,6 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
 		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
 	})
-	sole := !slices.ContainsFunc(c.keys, func(k Column) bool { return k != key && k.Table == key.Table })
 	same := column == name
 	joined := strings.Join(words, "")
 	tells := len(name) > 2 && strings.HasSuffix(name, "id") || name == joined
@@ -671,7 +670,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	switch {
 	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name,
-		column == joined+"id" && sole, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
+		len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
@@ -795,8 +794,8 @@ func (m match) far() bool {
 // or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
 // of the values does.
 func (m match) dense() bool {
-	return m.follows() && m.within() &&
-		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 })
+	return m.follows() &&
+		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
 }
 
 // goesOn reports whether, on every server, nearly each number is a key, and the values go on behind the
@@ -828,7 +827,7 @@ func (m match) possible() bool {
 	case m.sampled:
 		return false
 	case m.full():
-		return m.ends || m.begins || m.score() >= 3
+		return m.ends || m.called || m.begins || m.score() >= 3
 	case m.tells(): // some of the rows that it refers to were deleted
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
@@ -841,12 +840,12 @@ func (m match) possible() bool {
 	}
 	most := hits*10 >= values*9
 	return most && max(m.excess(), m.beyond()) >= 6 || hits*2 >= values && m.excess() >= 6 ||
-		most && m.reaches() && m.within() && m.excess() >= 3
+		most && m.meets() && m.excess() >= 3
 }
 
-// within reports whether the values end where the keys do, or a little beyond them.
-func (m match) within() bool {
-	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach > 1.05 })
+// meets reports whether the values end where the keys do, on every server.
+func (m match) meets() bool {
+	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach < 0.95 || a.reach > 1.05 })
 }
 
 // near reports whether so many values of a sample are keys that all of them have to be compared.
