@@ -154,7 +154,7 @@ type Beside struct {
 // Outside compares a column with keys in the rows of a server that do not meet a condition. It returns one
 // answer for each key that some of the values are, and none if there are no such rows.
 func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when string) ([]Beside, error) {
-	if !whole(columnOf(d, col)) {
+	if own := columnOf(d, col); own == nil || !whole(own) && !usable(own) {
 		return nil, nil
 	}
 	outside := values(d, col, span{}, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
