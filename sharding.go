@@ -37,7 +37,7 @@ type ShardingConfig struct {
 //
 //	(id & MaxSequence) % Shards
 //
-// For a power of two that is id % Shards, in any SQL. The table of shard 7 is orders_07. Package resharding
+// For a power of two that is id % Shards, in SQL too. The table of shard 7 is orders_07. Package resharding
 // splits, joins and moves single shards, whose tables then have other names, such as orders_07_g1. The same
 // number decides on the table and on the database, so the rows spread over all combinations that exist.
 //

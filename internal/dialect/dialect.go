@@ -167,6 +167,15 @@ func (k Kind) AsText(expression string) string {
 	return expression
 }
 
+// Remainder returns the expression for a remainder. MariaDB has no operator for it in the mode ORACLE, and
+// SQLite no function.
+func (k Kind) Remainder(of string, divisor int) string {
+	if k == MySQL {
+		return fmt.Sprintf("MOD(%s, %d)", of, divisor)
+	}
+	return fmt.Sprintf("%s %% %d", of, divisor)
+}
+
 // Fold returns a name as it is compared with others: PostgreSQL alone tells names apart by the case of their
 // letters in any case.
 func (k Kind) Fold(name string) string {

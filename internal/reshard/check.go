@@ -45,9 +45,9 @@ func checkColocated(ctx context.Context, m *machine) error {
 	}
 	for _, t := range tablesOf(m.old) {
 		for _, check := range t.Checks[min(1, len(t.Checks)):] {
-			apart, err := numbers(ctx, t.side.d.pool, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]s > 0 AND "+
-				"(%[1]s & %[4]d) %% %[5]d <> (%[3]s & %[4]d) %% %[5]d LIMIT 1", t.Checks[0].Column, t.quoted(),
-				check.Column, m.Mask, modulus))
+			key := t.Checks[0].Column
+			apart, err := numbers(ctx, t.side.d.pool, fmt.Sprintf("SELECT %s FROM %s WHERE %s > 0 AND %s <> %s "+
+				"LIMIT 1", key, t.quoted(), check.Column, t.residue(key, modulus), t.residue(check.Column, modulus)))
 			if err != nil {
 				return fmt.Errorf("looking at %s: %w", t.now, err)
 			}

@@ -126,6 +126,11 @@ type table struct {
 
 func (t *table) quoted() string { return t.side.d.Quoted(t.now) }
 
+// residue is the expression for the residue of a key, whose column is quoted, by a modulus.
+func (t *table) residue(column string, modulus int) string {
+	return t.side.d.Remainder(fmt.Sprintf("(%s & %d)", column, t.side.m.Mask), modulus)
+}
+
 // triggerName is how the names of the triggers of a table begin.
 func (t *table) triggerName() string { return fmt.Sprintf("%s_%d", t.side.begin, t.n) }
 
@@ -191,8 +196,7 @@ func (j *Job) open() (*machine, error) {
 			for i, t := range old.tables {
 				m.moves = append(m.moves, &move{m: m, old: t, fresh: fresh.tables[i], residue: finer.Residue,
 					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
-					belongs: fmt.Sprintf("(%s & %d) %% %d = %d", old.d.Quote(t.Column), j.Mask, finer.Modulus,
-						finer.Residue)})
+					belongs: fmt.Sprintf("%s = %d", t.residue(old.d.Quote(t.Column), finer.Modulus), finer.Residue)})
 			}
 		}
 	}

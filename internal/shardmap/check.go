@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
@@ -35,24 +34,19 @@ type Check struct {
 
 // newShardCheck returns the constraint of a column in the table of a shard. The table has the name that
 // it is used under: a table that is built under another name and renamed later is made with the
-// constraint of its final name. The same statement fragment works in every database.
+// constraint of its final name.
 func newShardCheck(
-	d gorm.Dialector, table, column string, refers bool, l generator.Layout, shards, shard int,
+	k dialect.Kind, table, column string, refers bool, l generator.Layout, shards, shard int,
 ) Check {
-	quoted := func(name string) string {
-		var b strings.Builder
-		d.QuoteTo(&b, name)
-		return b.String()
-	}
-	c := Check{Begin: checkNameBegin(table, column), Shard: shard, Shards: shards, Column: quoted(column)}
+	c := Check{Begin: checkNameBegin(table, column), Shard: shard, Shards: shards, Column: k.Quote(column)}
 	c.Name = fmt.Sprintf("%s_shard_%d_of_%d", c.Begin, shard, shards)
-	c.Quoted = quoted(c.Name)
+	c.Quoted = k.Quote(c.Name)
 	sequence := c.Column
 	if shards&(shards-1) != 0 {
 		sequence = fmt.Sprintf("(%s & %d)", c.Column, l.MaxSequence())
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
-	c.Expression = fmt.Sprintf("%s > 0 AND %s %% %d = %d", c.Column, sequence, shards, shard)
+	c.Expression = fmt.Sprintf("%s > 0 AND %s = %d", c.Column, k.Remainder(sequence, shards), shard)
 	if refers {
 		c.Expression += " OR " + c.Column + " = 0"
 	}

@@ -416,7 +416,7 @@ func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e En
 		if table.Column == "" {
 			table.Column = column.name
 		}
-		table.Checks = append(table.Checks, newShardCheck(t.Databases[e.Database].Dialector, table.Name,
+		table.Checks = append(table.Checks, newShardCheck(dialect.Kind(t.Databases[e.Database].Name()), table.Name,
 			column.name, column.refers, t.Layout, e.Modulus, e.Residue))
 	}
 	return table

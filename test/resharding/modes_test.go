@@ -1,0 +1,93 @@
+package resharding_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin/resharding"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
+)
+
+// With the mode ORACLE, MariaDB has no operator for the remainder of a division. Earlier versions have written it
+// into the CHECK constraints of tables, and these are known by their names.
+func TestShardsAreSplitAndJoinedInTheModeOracle(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		if target.IsTiDB(t) {
+			t.Skip("TiDB has no triggers, so nothing is split there")
+		}
+		target = mayMakeTriggers(target)
+		for _, checks := range []string{"MOD", "%"} {
+			t.Run("with "+checks, func(t *testing.T) {
+				t.Parallel()
+				splitsInTheModeOracle(t, target, checks == "%")
+			})
+		}
+	})
+}
+
+func splitsInTheModeOracle(t *testing.T, target dbtest.Target, operator bool) {
+	t.Helper()
+	dsn := target.DSN(t)
+	plain := target.OpenDSN(t, dsn, nil)
+	if operator {
+		startRouter(t, target.OpenDSN(t, dsn, nil))
+		writeChecksWithTheOperator(t, plain)
+	}
+	open := func() *gorm.DB {
+		if target.IsMySQL(t) {
+			return target.OpenDSN(t, dsn, nil) // It has no such mode.
+		}
+		db := target.OpenDSN(t, dsn, nil, dbtest.DSNParam("sql_mode", "'ORACLE'"))
+		if mode := suite.PlainOne[string](t, db, "SELECT @@sql_mode"); !strings.Contains(mode, "ORACLE") {
+			t.Fatalf("the mode is %s", mode)
+		}
+		return db
+	}
+	mover := startRouter(t, open())
+	late := startRouter(t, open())
+	orders := mover.create(100)
+	late.finds(orders, "before")
+	same(t, "CHECK constraints", suite.PlainOne[int64](t, plain, "SELECT count(*) FROM "+
+		"information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_NAME LIKE "+
+		"'%_shard_%_of_4'"), 4*splitFrom)
+	wantConstraint := func(doing string) {
+		t.Helper()
+		err := late.handle(&splitOrder{}, late.onOne(orders).ID).Exec("UPDATE split_orders_00 SET id = id + 1").Error
+		if err == nil || !strings.Contains(err.Error(), "split_orders_00_id_shard_0_of_4") {
+			t.Errorf("%s, a key of another shard: %v", doing, err)
+		}
+	}
+	wantConstraint("before")
+	_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+	must(t, err, "Split")
+	late.finds(orders, "after the split")
+	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+	_, err = resharding.Join(t.Context(), mover.router, shardOne, 0)
+	must(t, err, "Join")
+	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+	late.finds(orders, "after the join")
+	startRouter(t, open()).finds(orders, "in a new process")
+	wantConstraint("after the join")
+}
+
+// writeChecksWithTheOperator gives the tables the constraints that earlier versions have made.
+func writeChecksWithTheOperator(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	for shard := range splitFrom {
+		for _, c := range []struct{ table, column, or string }{
+			{"split_orders", "id", ""}, {"split_order_tags", "split_order_id", ""},
+			{"split_items", "id", ""}, {"split_items", "order_id", " OR order_id = 0"},
+		} {
+			table := fmt.Sprintf("%s_%02d", c.table, shard)
+			name := fmt.Sprintf("%s_%s_shard_%d_of_%d", table, c.column, shard, splitFrom)
+			suite.PlainExec(t, db, "ALTER TABLE "+table+" DROP CONSTRAINT "+name,
+				fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s > 0 AND %[3]s %% %d = %d%s)", table, name, c.column,
+					splitFrom, shard, c.or))
+		}
+	}
+}
