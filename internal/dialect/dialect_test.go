@@ -56,6 +56,7 @@ func TestErrorsOfEveryDialect(t *testing.T) {
 		return &pgconn.PgError{Code: code, Message: "database is locked: Error 1146: "}
 	}
 	my := func(number uint16) error { return &mysql.MySQLError{Number: number, Message: "no such table"} }
+	said := func(number uint16, text string) error { return &mysql.MySQLError{Number: number, Message: text} }
 	old := func(number uint16) error { return errors.New((&mysql.MySQLError{Number: number}).Error()) }
 	is := map[string]func(error) bool{
 		"busy": dialect.Busy, "locked": dialect.Locked, "missing": dialect.Missing, "read-only": dialect.ReadOnly,
@@ -95,6 +96,15 @@ func TestErrorsOfEveryDialect(t *testing.T) {
 		{my(1142), "1142", "forbidden"},
 		{my(1021), "1021", "full"},
 		{my(1114), "1114", "full"},
+		{my(3675), "3675", "full"},
+		{said(3, "Error writing file './a/b.frm' (Errcode: 28 \"No space left on device\")"), "3", "full"},
+		{said(3, "Error writing file './a/b.frm' (OS errno 28 - No space left on device)"), "3", "full"},
+		{said(3, "Error writing file './a/b28.frm' (Errcode: 13 \"Permission denied\")"), "3", ""},
+		{said(1, "Can't create/write to file '/tmp/x' (Errcode: 28 \"No space left on device\")"), "1", "full"},
+		{said(1005, "Can't create table `a`.`b` (errno: 135 \"No more room in record file\")"), "1005", "full"},
+		{said(1005, "Can't create table `a`.`b` (errno: 150 \"Foreign key constraint is incorrectly formed\")"), "1005", ""},
+		{said(1030, "Got error 28 \"No space left on device\" from storage engine InnoDB"), "1030", "full"},
+		{said(1062, "Duplicate entry 'error 28' for key 'PRIMARY'"), "1062", ""},
 		{my(1046), "1046", "unselected"},
 		{&mysql.MySQLError{Number: 3118, Message: "Access denied. Account is locked."}, "3118", ""},
 		{errors.New("database is locked"), "SQLITE_BUSY", "busy locked"},

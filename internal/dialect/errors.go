@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -143,11 +144,16 @@ func Forbidden(err error) bool {
 // Full reports whether the disk is full, or the database has its greatest size.
 func Full(err error) bool {
 	switch State(err) {
-	case "53100", "SQLITE_FULL", "1021", "1114":
+	case "53100", "SQLITE_FULL", "1021", "1114", "3675":
 		return true
+	case "1", "3", "1005", "1026", "1030": // MariaDB and MySQL: a file or a table cannot be made or written
+		return noRoom.MatchString(err.Error())
 	}
 	return false
 }
+
+// noRoom is why: there is no space, or none that the storage engine could take.
+var noRoom = regexp.MustCompile(`(?i)(errcode|errno|error):? (28|135)\b`)
 
 // Unprepared reports whether a server does not know a statement that the driver has prepared, or knows one
 // that the driver has not.
