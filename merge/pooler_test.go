@@ -55,7 +55,7 @@ func TestADatabaseBehindAPoolerIsRefusedAndItsProgramsGoOn(t *testing.T) {
 				if behind == "the target" {
 					dsn = &plan.Target.DSN
 				}
-				*dsn = dbtest.PgBouncer(t, *dsn)
+				*dsn = dbtest.PgBouncer(t, *dsn, "transaction")
 				game, err := sql.Open("pgx", *dsn+"&default_query_exec_mode=simple_protocol")
 				if err != nil {
 					t.Fatal(err)

@@ -61,7 +61,7 @@ func TestErrorsOfEveryDialect(t *testing.T) {
 	is := map[string]func(error) bool{
 		"busy": dialect.Busy, "locked": dialect.Locked, "missing": dialect.Missing, "read-only": dialect.ReadOnly,
 		"forbidden": dialect.Forbidden, "full": dialect.Full, "unprepared": dialect.Unprepared,
-		"unselected": dialect.Unselected,
+		"unselected": dialect.Unselected, "undivided": dialect.Undivided,
 	}
 	for _, c := range []struct {
 		err   error
@@ -78,6 +78,11 @@ func TestErrorsOfEveryDialect(t *testing.T) {
 		{pg("53100"), "53100", "full"},
 		{pg("42P05"), "42P05", "unprepared"},
 		{pg("26000"), "26000", "unprepared"},
+		{pg("08P01"), "08P01", ""},
+		{
+			&pgconn.PgError{Code: "08P01", Message: "transaction blocks not allowed in statement pooling mode"}, "08P01",
+			"undivided",
+		},
 		{pg("22003"), "22003", ""},
 		{my(1205), "1205", "busy locked"},
 		{my(1213), "1213", "busy"},

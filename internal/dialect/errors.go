@@ -162,5 +162,10 @@ func Unprepared(err error) bool {
 	return state == "42P05" || state == "26000"
 }
 
+// Undivided reports whether a pooler takes single statements only.
+func Undivided(err error) bool {
+	return State(err) == "08P01" && strings.Contains(err.Error(), "statement pooling mode")
+}
+
 // Unselected reports whether the connection has selected no database, and the statement needs one.
 func Unselected(err error) bool { return State(err) == "1046" }

@@ -43,12 +43,10 @@ var (
 	// errElsewhere means that a connection led to another database, an empty one.
 	errElsewhere = errors.New("a transaction holds the connection to the database in memory")
 
-	// ErrPooler is a cause that the errors of drivers do not name, with what to do.
-	ErrPooler = errors.New("a connection pooler such as PgBouncer in transaction mode gives each transaction " +
-		"another connection, on which the statements that pgx has prepared are not known; add " +
-		"default_query_exec_mode=exec (or simple_protocol) to the DSN")
+	// ErrPooler is a cause that the errors of drivers do not name.
+	ErrPooler = errors.New("a connection pooler such as PgBouncer")
 
-	// ErrFull is another one.
+	// ErrFull is another one, with what to do.
 	ErrFull = errors.New("the disk of the database is full, or the database has its greatest size: make room")
 
 	// ErrReadOnly is one of a server. A file that is read-only stays so, and is the fault of its rights.
@@ -155,7 +153,12 @@ func isClosed(err error) bool { return strings.Contains(err.Error(), "sql: datab
 func Translate(err error) error {
 	switch {
 	case dialect.Unprepared(err):
-		return fmt.Errorf("%w: %w", ErrPooler, err)
+		return fmt.Errorf("%w in transaction mode gives each transaction another connection, on which the "+
+			"statements that pgx has prepared are not known; add default_query_exec_mode=exec (or "+
+			"simple_protocol) to the DSN: %w", ErrPooler, err)
+	case dialect.Undivided(err):
+		return fmt.Errorf("%w in statement mode lets no transaction through; set it to transaction mode, or make "+
+			"the tables of the plugin over a connection of the server's own first: %w", ErrPooler, err)
 	case dialect.Full(err):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case dialect.ReadOnly(err) && dialect.State(err) != "SQLITE_READONLY":

@@ -25,7 +25,7 @@ import (
 func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := dbtest.PgBouncer(t, target.DSN(t))
+	dsn := dbtest.PgBouncer(t, target.DSN(t), "transaction")
 	var err error
 	for i := 0; i < 3 && err == nil; i++ { // the first of them prepares its statements
 		var store *gormlease.Store
@@ -64,7 +64,7 @@ func TestBehindPgBouncerTheErrorNamesTheParameterThatWorks(t *testing.T) {
 func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	target := dbtest.Targets()[1]
-	dsn := dbtest.PgBouncer(t, target.DSN(t))
+	dsn := dbtest.PgBouncer(t, target.DSN(t), "transaction")
 	for _, mode := range nightly.Pick([]string{"exec"}, []string{"exec", "simple_protocol"}) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -81,4 +81,34 @@ func TestTheContractHoldsBehindPgBouncer(t *testing.T) {
 	}
 	shared := newStore(t, openPool(t, target, dsn+"&default_query_exec_mode=exec"), sqllease.PostgreSQL)
 	must(t, storetest.Holds(t, shared, storetest.Create(t, shared, storetest.First(1))))
+}
+
+// In statement mode it lets no transaction through. The table is made in one, so somebody has to make it by another
+// way.
+func TestTheContractHoldsBehindPgBouncerInStatementModeWhereTheTableIsThere(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Targets()[1]
+	direct := target.DSN(t)
+	dsn := dbtest.PgBouncer(t, direct, "statement") + "&default_query_exec_mode=exec"
+	_, err := gormlease.New(target.OpenDSN(t, dsn, nil))
+	complains(t, err, sqllease.ErrDatabase, "PgBouncer", "statement mode")
+	if errors.Is(err, sqllease.ErrTable) || snowflakeplugin.Retryable(err) {
+		t.Errorf("the table is blamed, or the error counts as one that heals by itself: %v", err)
+	}
+	for _, way := range []string{direct, dsn} { // The first one also makes the note.
+		plugin := snowflakeplugin.New()
+		must(t, target.OpenDSN(t, way, nil).Use(plugin))
+		_, err = plugin.NextID(t.Context())
+		must(t, err)
+		must(t, plugin.Close(context.Background()))
+	}
+
+	var last atomic.Int64
+	leasetest.Run(t, func(t *testing.T) func() lease.Store {
+		table := sqllease.WithTable(fmt.Sprint("statement", last.Add(1)))
+		must(t, newStore(t, openPool(t, target, direct), sqllease.PostgreSQL, table).Close())
+		return func() lease.Store {
+			return newStore(t, openPool(t, target, dsn), sqllease.PostgreSQL, sqllease.WithDedicatedPool(), table)
+		}
+	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
-// PgBouncer starts a PgBouncer in transaction mode before the database of a DSN, and returns a DSN that leads
-// through itb. It has two sessions of the server for all clients.
-func PgBouncer(tb testing.TB, dsn string) string {
+// PgBouncer starts a PgBouncer before the database of a DSN, and returns a DSN that leads through it. Its mode is
+// "transaction" or "statement". It has two sessions of the server for all clients.
+func PgBouncer(tb testing.TB, dsn, mode string) string {
 	tb.Helper()
 	program := servers.Program(tb, "postgres", "pgbouncer")
 	server, err := pgconn.ParseConfig(dsn)
@@ -35,7 +35,7 @@ func PgBouncer(tb testing.TB, dsn string) string {
 		"[databases]", database,
 		"[pgbouncer]",
 		"listen_addr = 127.0.0.1", "listen_port = " + port, "unix_socket_dir =", "auth_type = any",
-		"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,search_path",
+		"pool_mode = " + mode, "ignore_startup_parameters = extra_float_digits,search_path",
 	}
 	// Since 1.21 it can learn the prepared statements, if it is told to or, since 1.24, is not told otherwise.
 	if version, err := exec.CommandContext(tb.Context(), program, "--version").Output(); err == nil &&
