@@ -18,19 +18,20 @@ type keptSchema struct {
 	schema *schema.Schema
 }
 
-func resolves(stmt *gorm.Statement) bool { return stmt.Plugins[resolver] != nil }
+// Resolves reports whether dbresolver is in use.
+func Resolves(stmt *gorm.Statement) bool { return stmt.Plugins[resolver] != nil }
 
 // SetSchema gives a statement a schema that [KeepSchema] gives back to it.
 func SetSchema(stmt *gorm.Statement, s *schema.Schema) {
 	stmt.Schema = s
-	if resolves(stmt) {
+	if Resolves(stmt) {
 		stmt.Settings.Store(keptSetting, keptSchema{stmt, s})
 	}
 }
 
 // KeepSchema gives a statement the schema of SetSchema back.
 func KeepSchema(stmt *gorm.Statement) {
-	if !resolves(stmt) {
+	if !Resolves(stmt) {
 		return // Every create asks, and a look into its settings would be a tenth of what the plugin takes.
 	}
 	kept, _ := stmt.Settings.Load(keptSetting)
@@ -42,7 +43,7 @@ func KeepSchema(stmt *gorm.Statement) {
 
 // ForgetSchema takes back what SetSchema has noted, before the statement is routed anew.
 func ForgetSchema(stmt *gorm.Statement) {
-	if resolves(stmt) {
+	if Resolves(stmt) {
 		stmt.Settings.Delete(keptSetting)
 	}
 }

@@ -426,6 +426,10 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	_, own := db.InstanceGet("gorm:started_transaction")
 	if fill.InTransaction(stmt.ConnPool) && (!own || !isAlone(stmt, a.what)) {
 		c.doubted.Store(true)
+		if fill.Resolves(stmt) {
+			failure = fmt.Errorf("%w. Transactions go to the database that gorm.Open was given, also if dbresolver "+
+				"has a source beside it. If the table is in that source, give gorm.Open the DSN of the source", failure)
+		}
 		return fmt.Errorf("%w: %w", shardmap.Invalid(errMissed), failure)
 	}
 	for try := 1; ; try++ {

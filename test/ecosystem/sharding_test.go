@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -291,6 +292,18 @@ func TestDBResolverTheShardMapIsThatOfASourceBesideTheHandle(t *testing.T) {
 		}
 		if plain.Migrator().HasTable("carts_01") {
 			t.Error("AutoMigrate has made a table of the old map")
+		}
+		// Transactions go to the handle's own database, whatever dbresolver has beside it.
+		for what, err := range map[string]error{
+			"Create": router.Create(t.Context(), &cart{}),
+			"Transaction": router.Transaction(t.Context(), 2, func(tx *snowflakeplugin.ShardTx) error {
+				return tx.Create(&cart{ID: 2})
+			}),
+		} {
+			if !errors.Is(err, snowflakeplugin.ErrShardMap) || !strings.Contains(fmt.Sprint(err), "carts_0") ||
+				!strings.Contains(fmt.Sprint(err), "give gorm.Open the DSN of the source") {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
 }
