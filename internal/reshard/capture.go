@@ -2,7 +2,6 @@ package reshard
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,23 +106,6 @@ func (s *side) release(ctx context.Context) error {
 		s.m.reached(stepDropped)
 	}
 	return run(ctx, s.d.pool, "DROP TABLE IF EXISTS "+s.d.Quoted(s.keys))
-}
-
-// listed is an entry of the list of keys.
-type listed struct {
-	n, key int64
-	table  int
-}
-
-// listedKeys reads the beginning of the list.
-func (s *side) listedKeys(ctx context.Context, q gorm.ConnPool, limit int) (all []listed, err error) {
-	err = each(ctx, q, func(rows *sql.Rows) error {
-		var l listed
-		err := rows.Scan(&l.n, &l.table, &l.key)
-		all = append(all, l)
-		return err
-	}, fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n LIMIT %d", s.d.Quoted(s.keys), limit))
-	return all, err
 }
 
 // maxKeys is how many keys a statement lists. From a thousand on, MariaDB makes a table of them.

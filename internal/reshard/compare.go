@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -214,7 +215,10 @@ func (mv *move) readRows(
 		expression, isText[i] = d.exactly(c, t.quoted())
 		read = append(read, expression)
 	}
-	err = each(ctx, q, func(rows *sql.Rows) error {
+	//nolint:rowserrcheck // EachRow does both.
+	rows, err := q.QueryContext(ctx, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+
+		mv.belongs+" AND "+where+" ORDER BY 1")
+	err = dialect.EachRow(rows, err, func(rows *sql.Rows) error {
 		r := tuple{values: make([]any, len(columns))}
 		cells := []any{&r.key}
 		for i := range r.values {
@@ -233,7 +237,7 @@ func (mv *move) readRows(
 		}
 		all = append(all, r)
 		return nil
-	}, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+mv.belongs+" AND "+where+" ORDER BY 1")
+	})
 	return all, err
 }
 

@@ -20,47 +20,34 @@ func (mv *move) copies(key int64) bool { return int(key&mv.m.Mask)%mv.modulus ==
 func (mv *move) copyChunk(ctx context.Context) (r record, n int64, err error) {
 	d := mv.fresh.side.d
 	err = d.transaction(ctx, func(q gorm.ConnPool) error {
-		if r, err = mv.m.hold(ctx, d, q, mv.id); err != nil {
+		if r, err = mv.m.hold(ctx, d, q, mv.id); err != nil || r.last == math.MaxInt64 {
 			return err
 		}
-		if r.last == math.MaxInt64 {
-			return nil
-		}
-		end := int64(0)
-		err := mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
-			n, end, err = mv.insertAfter(ctx, reader, q, r.last)
+		err := mv.read(ctx, held{}, q, func(reader gorm.ConnPool) error {
+			where, end, err := mv.nextChunk(ctx, reader, r.last)
+			if err != nil {
+				return err
+			}
+			strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.fresh.Column)+" FROM "+mv.fresh.quoted()+
+				" WHERE "+mv.belongs+" AND "+where+" LIMIT 1")
+			if err == nil && len(strangers) > 0 {
+				err = errStranger(mv, strangers[0])
+			}
+			if err == nil {
+				err = mv.insert(ctx, reader, q, where)
+			}
+			if err == nil {
+				n, err = mv.copied(ctx, q, where)
+			}
+			r.last, r.copied = end, r.copied+n
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		r.last, r.copied = end, r.copied+n
 		return mv.m.save(ctx, d, q, mv.id, r)
 	})
 	return r, n, err
-}
-
-// insertAfter copies the next rows after a key. It returns how many, and the last key.
-func (mv *move) insertAfter(
-	ctx context.Context, reader, q gorm.ConnPool, last int64,
-) (n, end int64, err error) {
-	d := mv.fresh.side.d
-	where, end, err := mv.nextChunk(ctx, reader, last)
-	if err != nil {
-		return 0, 0, err
-	}
-	strangers, err := numbers(ctx, q, "SELECT "+d.Quote(mv.fresh.Column)+" FROM "+mv.fresh.quoted()+" WHERE "+
-		mv.belongs+" AND "+where+" LIMIT 1")
-	if err == nil && len(strangers) > 0 {
-		err = errStranger(mv, strangers[0])
-	}
-	if err == nil {
-		err = mv.insert(ctx, reader, q, where)
-	}
-	if err == nil {
-		n, err = mv.copied(ctx, q, where)
-	}
-	return n, end, err
 }
 
 // insert copies the rows that meet a condition. It leaves those out whose unique values an outdated copy
@@ -147,21 +134,22 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 func (s *side) drain(
 	ctx context.Context, h held, limit int,
 ) (read int64, differ []int64, err error) {
-	all, err := s.listedKeys(ctx, h.reader(s.d), limit)
+	_, all, err := dialect.Query[[]int64](ctx, h.reader(s.d), fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n "+
+		"LIMIT %d", s.d.Quoted(s.keys), limit))
 	if err != nil || len(all) == 0 {
 		return 0, nil, err
 	}
 	var numbers []int64
 	keys, strays := map[*move][]int64{}, map[*table][]int64{}
-	for _, l := range all {
-		t := s.tables[l.table]
-		numbers = append(numbers, l.n)
-		delete(t.witnesses, l.key)
-		i := slices.IndexFunc(s.m.moves, func(mv *move) bool { return mv.old == t && mv.copies(l.key) })
+	for _, row := range all {
+		t, key := s.tables[row[1]], row[2]
+		numbers = append(numbers, row[0])
+		delete(t.witnesses, key)
+		i := slices.IndexFunc(s.m.moves, func(mv *move) bool { return mv.old == t && mv.copies(key) })
 		if i < 0 {
-			strays[t] = append(strays[t], l.key)
+			strays[t] = append(strays[t], key)
 		} else {
-			keys[s.m.moves[i]] = append(keys[s.m.moves[i]], l.key)
+			keys[s.m.moves[i]] = append(keys[s.m.moves[i]], key)
 		}
 	}
 	for t, some := range strays {

@@ -156,7 +156,7 @@ func (m cutter) refuseChanges(ctx context.Context, h held) error {
 // the lists, none will.
 func (m cutter) drainHeld(ctx context.Context, h held) error {
 	for stuck := int64(0); ; {
-		read, left, differ := int64(0), int64(0), []int64(nil)
+		read, differ := int64(0), []int64(nil)
 		for _, s := range m.old {
 			n, some, err := s.drain(ctx, h, maxRound*m.Chunk)
 			if err != nil {
@@ -171,12 +171,9 @@ func (m cutter) drainHeld(ctx context.Context, h held) error {
 			stuck = 0
 			continue
 		}
-		for _, s := range m.old {
-			n, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.d.Quoted(s.keys))
-			if err != nil {
-				return err
-			}
-			left += n
+		left, err := count(ctx, h, m.old, func(s *side) string { return s.d.Quoted(s.keys) })
+		if err != nil {
+			return err
 		}
 		if stuck > left {
 			return fmt.Errorf("%w: %d copies of rows of %s and the tables beside it differ from them, such as "+
@@ -210,11 +207,12 @@ func (m cutter) testify(ctx context.Context, h held) error {
 		if !counted {
 			continue
 		}
-		rows, err := m.count(ctx, h, m.old, n)
+		table := func(s *side) string { return s.tables[n].quoted() }
+		rows, err := count(ctx, h, m.old, table)
 		if err != nil {
 			return err
 		}
-		copies, err := m.count(ctx, h, m.fresh, n)
+		copies, err := count(ctx, h, m.fresh, table)
 		if err != nil {
 			return err
 		}
@@ -225,10 +223,10 @@ func (m cutter) testify(ctx context.Context, h held) error {
 	return nil
 }
 
-// count counts the rows of the tables of one model.
-func (m cutter) count(ctx context.Context, h held, sides []*side, n int) (all int64, err error) {
+// count counts the rows of one table of each of some entries.
+func count(ctx context.Context, h held, sides []*side, table func(*side) string) (all int64, err error) {
 	for _, s := range sides {
-		rows, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+s.tables[n].quoted())
+		rows, err := number(ctx, h.reader(s.d), "SELECT COUNT(*) FROM "+table(s))
 		if err != nil {
 			return 0, err
 		}

@@ -133,12 +133,10 @@ func number(ctx context.Context, q gorm.ConnPool, query string, args ...any) (in
 
 // numbers reads a column of numbers.
 func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, err error) {
-	err = each(ctx, q, func(rows *sql.Rows) error {
-		var n int64
-		err := rows.Scan(&n)
-		list = append(list, n)
-		return err
-	}, query)
+	_, rows, err := dialect.Query[[]int64](ctx, q, query)
+	for _, row := range rows {
+		list = append(list, row[0])
+	}
 	return list, err
 }
 
@@ -153,13 +151,6 @@ func texts(ctx context.Context, q gorm.ConnPool, query string, args ...any) (lis
 		list = append(list, line)
 	}
 	return list, err
-}
-
-func each(
-	ctx context.Context, q gorm.ConnPool, read func(*sql.Rows) error, query string, args ...any,
-) error {
-	rows, err := q.QueryContext(ctx, query, args...) //nolint:rowserrcheck // EachRow does both.
-	return dialect.EachRow(rows, err, read)
 }
 
 // beside returns the name of another table in the schema of a table.
