@@ -33,14 +33,6 @@ func rowTriggers(t *table, another string) (all []trigger) {
 	return all
 }
 
-// dropRowTriggers returns the statements that remove them.
-func dropRowTriggers(t *table) (drops []string) {
-	for _, one := range t.side.d.triggers(t) {
-		drops = append(drops, "DROP TRIGGER IF EXISTS "+t.side.d.Quoted(beside(t.Name, one.name)))
-	}
-	return drops
-}
-
 // onTable is the name of a table where a trigger says what it is of. SQLite wants it without the schema, and
 // so in the bodies of triggers.
 func onTable(d *database, table string) string {

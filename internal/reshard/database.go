@@ -36,11 +36,11 @@ func openDatabase(db *gorm.DB) (*database, error) {
 	d.Dialect, _ = dialect.Of(db.Name())
 	switch d.Kind {
 	case dialect.PostgreSQL:
-		d.engine, d.traits = postgres{d}, postgresTraits()
+		d.engine, d.traits = postgres{usual{d}}, postgresTraits()
 	case dialect.MySQL:
-		d.engine, d.traits = mysql{d}, mysqlTraits()
+		d.engine, d.traits = mysql{usual{d}}, mysqlTraits()
 	case dialect.SQLite:
-		d.engine, d.traits = sqlite{d}, sqliteTraits()
+		d.engine, d.traits = sqlite{usual{d}}, sqliteTraits()
 	}
 	var err error
 	if d.pool, err = db.DB(); err != nil || d.engine == nil {

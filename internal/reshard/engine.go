@@ -52,6 +52,33 @@ type engine interface {
 	count(ctx context.Context, q gorm.ConnPool, quoted, column string, number int64) error
 }
 
+// usual is what most engines do. Each of them embeds it, and has methods of its own for what it does otherwise.
+type usual struct{ *database }
+
+// checkRight refuses nobody: who may change the tables may make triggers.
+func (usual) checkRight(context.Context, *side) error { return nil }
+
+func (usual) makeTrigger(ctx context.Context, t *table, made trigger) error {
+	return alter(ctx, t, made.create)
+}
+
+func (usual) dropTriggers(t *table) (drops []string) {
+	for _, one := range t.side.d.triggers(t) {
+		drops = append(drops, "DROP TRIGGER IF EXISTS "+t.side.d.Quoted(beside(t.Name, one.name)))
+	}
+	return drops
+}
+
+func (usual) strike(keys string, numbers []int64) string {
+	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
+}
+
+func (usual) underLock(_ context.Context, _ gorm.ConnPool, do func() error) error { return do() }
+
+func (u usual) rename(quoted, name string) []string {
+	return []string{"ALTER TABLE " + quoted + " RENAME TO " + u.Quote(bare(name))}
+}
+
 // traits are what differs in words. The queries ask the catalog about one table, as by [dialect.Kind.About].
 type traits struct {
 	set, reset string             // statements for a session, and to undo them

@@ -19,7 +19,7 @@ import (
 
 // mysql is MySQL and MariaDB. LOCK TABLES belongs to a connection and to no transaction, and what changes a
 // table commits at once.
-type mysql struct{ *database }
+type mysql struct{ usual }
 
 func mysqlTraits() traits {
 	return traits{
@@ -162,12 +162,6 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 func (mysql) triggers(t *table) []trigger {
 	return rowTriggers(t, "IF %[2]s THEN %[1]sVALUES (%[3]s); END IF")
 }
-
-func (mysql) makeTrigger(ctx context.Context, t *table, made trigger) error {
-	return alter(ctx, t, made.create)
-}
-
-func (mysql) dropTriggers(t *table) []string { return dropRowTriggers(t) }
 
 // strike joins in this order and with this index, so that the server looks at these entries alone.
 func (mysql) strike(keys string, numbers []int64) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // postgres is PostgreSQL. All of a cutover in one database is one transaction.
-type postgres struct{ *database }
+type postgres struct{ usual }
 
 func postgresTraits() traits {
 	return traits{
@@ -85,9 +85,6 @@ func (postgres) unlessTaken(*move) (begin, end string) {
 	return "OVERRIDING SYSTEM VALUE ", " ON CONFLICT DO NOTHING"
 }
 
-// checkRight refuses nothing: the owner may make triggers, and it is an obstacle if the login is not.
-func (postgres) checkRight(context.Context, *side) error { return nil }
-
 func (p postgres) triggers(t *table) []trigger {
 	name := t.triggerName()
 	return []trigger{{name, "CREATE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR DELETE ON " +
@@ -124,10 +121,6 @@ func (p postgres) dropTriggers(t *table) []string {
 	return []string{"DROP FUNCTION IF EXISTS " + p.function(t) + "() CASCADE"} // with its triggers
 }
 
-func (postgres) strike(keys string, numbers []int64) string {
-	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
-}
-
 func (p postgres) alter(ctx context.Context, _ *table, statements []string) error {
 	return p.transaction(ctx, func(q gorm.ConnPool) error {
 		return run(ctx, q, append([]string{shortWait()}, statements...)...)
@@ -150,8 +143,6 @@ func (p postgres) lock(
 		return do(q)
 	})
 }
-
-func (postgres) underLock(_ context.Context, _ gorm.ConnPool, do func() error) error { return do() }
 
 // inTheWay names prepared transactions beside the others: they belong to no connection.
 func (p postgres) inTheWay(ctx context.Context, s *side) string {
@@ -176,10 +167,6 @@ func (p postgres) inTheWay(ctx context.Context, s *side) string {
 		found = append(found, row[0])
 	}
 	return blame(found, nil)
-}
-
-func (p postgres) rename(quoted, name string) []string {
-	return []string{"ALTER TABLE " + quoted + " RENAME TO " + p.Quote(bare(name))}
 }
 
 // facts asks once, because a cutover does so under the lock.

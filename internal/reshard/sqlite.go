@@ -13,7 +13,7 @@ import (
 )
 
 // sqlite is SQLite. It has one writer, and its new tables have no foreign keys.
-type sqlite struct{ *database }
+type sqlite struct{ usual }
 
 func sqliteTraits() traits {
 	const key = "SELECT 'the foreign key on the column ' || k.\"from\" || ' of ' || m.name, '' FROM " +
@@ -52,20 +52,7 @@ func (s sqlite) same(mv *move, this, that string) string {
 
 func (sqlite) unlessTaken(*move) (begin, end string) { return "", " ON CONFLICT DO NOTHING" }
 
-// checkRight refuses nobody: who may write to the file may make triggers.
-func (sqlite) checkRight(context.Context, *side) error { return nil }
-
 func (sqlite) triggers(t *table) []trigger { return rowTriggers(t, "%sSELECT %[3]s WHERE %[2]s") }
-
-func (sqlite) makeTrigger(ctx context.Context, t *table, made trigger) error {
-	return alter(ctx, t, made.create)
-}
-
-func (sqlite) dropTriggers(t *table) []string { return dropRowTriggers(t) }
-
-func (sqlite) strike(keys string, numbers []int64) string {
-	return "DELETE FROM " + keys + " WHERE n IN (" + list(numbers) + ")"
-}
 
 func (s sqlite) alter(ctx context.Context, _ *table, statements []string) error {
 	return s.onConnection(ctx, func(c *sql.Conn) error { return run(ctx, c, statements...) })
@@ -83,14 +70,8 @@ func (s sqlite) lock(
 	})
 }
 
-func (sqlite) underLock(_ context.Context, _ gorm.ConnPool, do func() error) error { return do() }
-
 func (sqlite) inTheWay(context.Context, *side) string {
 	return "It is one of another connection to the file"
-}
-
-func (s sqlite) rename(quoted, name string) []string {
-	return []string{"ALTER TABLE " + quoted + " RENAME TO " + s.Quote(bare(name))}
 }
 
 func (s sqlite) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
