@@ -52,7 +52,8 @@ type engine interface {
 	count(ctx context.Context, q gorm.ConnPool, quoted, column string, number int64) error
 }
 
-// usual is what most engines do. Each of them embeds it, and has methods of its own for what it does otherwise.
+// usual is what most engines do. Each of them embeds it, and has methods of its own for what it does in
+// another way.
 type usual struct{ *database }
 
 // checkRight refuses nobody: who may change the tables may make triggers.

@@ -378,7 +378,7 @@ var checkInSQL = regexp.MustCompile("(?i)CONSTRAINT\\s+[`\"\\[]?(\\w+_shard_\\d+
 func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (map[string]bool, error) {
 	there := map[string]bool{}
 	query, args := dialect.Kind(db.Name()).About(table, map[string]string{
-		dialect.PostgreSQL: "SELECT conname, convalidated FROM pg_constraint " +
+		dialect.PostgreSQL: "SELECT conname, convalidated::int FROM pg_constraint " +
 			"WHERE contype = 'c' AND conrelid = to_regclass($1)",
 		dialect.MySQL: "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
 			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
@@ -387,32 +387,25 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 	if query == "" {
 		return there, nil
 	}
-	err := g.cluster.EachPlainRow(ctx, db, func(rows *sql.Rows) error {
-		var text sql.NullString
-		var valid bool
-		if err := rows.Scan(&text, &valid); err != nil {
-			return err
-		}
+	_, rows, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: db}, query, args...)
+	for _, row := range rows {
 		if db.Name() != dialect.SQLite {
-			there[text.String] = valid
-			return nil
+			there[row[0].String] = row[1].String == "1"
+			continue
 		}
-		for _, found := range checkInSQL.FindAllStringSubmatch(text.String, -1) {
-			there[found[1]] = valid
+		for _, found := range checkInSQL.FindAllStringSubmatch(row[0].String, -1) {
+			there[found[1]] = true
 		}
-		return nil
-	}, query, args...)
+	}
 	return there, err
 }
 
 // hasRows reports whether a table has a row.
-func (g migrator) hasRows(ctx context.Context, database int, table string) (found bool, err error) {
+func (g migrator) hasRows(ctx context.Context, database int, table string) (bool, error) {
 	db := g.cluster.Databases[database]
-	err = g.cluster.EachPlainRow(ctx, db, func(*sql.Rows) error {
-		found = true
-		return nil
-	}, "SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
-	return found, err
+	_, rows, err := dialect.Query[[]int64](ctx, shardmap.Source{DB: db},
+		"SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
+	return len(rows) > 0, err
 }
 
 // endRows is how many of the first and of the last rows of a table are looked at when it is first used.
@@ -457,18 +450,17 @@ func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, m *sh
 func (g migrator) refuseStrangers(
 	ctx context.Context, database int, table string, check shardmap.Check, from string,
 ) error {
-	var key sql.NullString
-	err := g.cluster.EachPlainRow(ctx, g.cluster.Databases[database], func(rows *sql.Rows) error {
-		return rows.Scan(&key)
-	}, "SELECT "+check.Column+" FROM "+from+" WHERE NOT ("+check.Expression+") LIMIT 1")
-	if err != nil || !key.Valid {
+	db := shardmap.Source{DB: g.cluster.Databases[database]}
+	_, strangers, err := dialect.Query[[]sql.NullString](ctx, db,
+		"SELECT "+check.Column+" FROM "+from+" WHERE NOT ("+check.Expression+") LIMIT 1")
+	if err != nil || len(strangers) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another "+
 		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
-		errs.ErrSharding, table, check.Column, key.String, check.Shard, check.Shards)
+		errs.ErrSharding, table, check.Column, strangers[0][0].String, check.Shard, check.Shards)
 }
 
 // execute runs a statement on the database of a shard.

@@ -13,15 +13,16 @@ import (
 // that for an answer would go on with the map of its first start. So it would if it asked elsewhere than the
 // rows of the table are read.
 func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
-	return dialect.Kind(db.Name()).HasTable(ctx, source{db}, table)
+	return dialect.Kind(db.Name()).HasTable(ctx, Source{db}, table)
 }
 
-// source sends what it is asked to where the router's own statements go. A handle's own pool need not be
+// Source sends what it is asked to where the router's own statements go. A handle's own pool need not be
 // there: dbresolver may have sources beside it.
-type source struct{ db *gorm.DB }
+type Source struct{ DB *gorm.DB }
 
-func (s source) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	tx := plain(ctx, s.db)
+// QueryContext asks.
+func (s Source) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	tx := plain(ctx, s.DB)
 	tx.DryRun = false // of this session alone: what is not asked has no answer
 	return tx.Raw(query, args...).Rows()
 }

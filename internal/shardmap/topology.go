@@ -7,7 +7,6 @@ package shardmap
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -351,14 +350,6 @@ func (t *Topology) shardedTables() (names []string) {
 // shardsIn is the text of the entries of a database.
 func (t *Topology) shardsIn(database int) string {
 	return formatEntries(entriesIn(database, t.entries), t.FirstCount)
-}
-
-// EachPlainRow runs a query of the router's own and reads its rows.
-func (t *Topology) EachPlainRow(
-	ctx context.Context, db *gorm.DB, read func(*sql.Rows) error, query string, args ...any,
-) error {
-	rows, err := plain(ctx, db).Raw(query, args...).Rows() //nolint:rowserrcheck // EachRow does both.
-	return dialect.EachRow(rows, err, read)
 }
 
 // Crosses reports whether the rows at the other end of a relation may be on other shards. A statement on a
