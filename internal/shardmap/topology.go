@@ -247,17 +247,11 @@ func (t *Topology) setEntries(entries []Entry) error {
 // several shards would have one table.
 func (t *Topology) checkNames(entries []Entry) error {
 	for _, e := range entries {
-		db := t.Databases[e.Database]
-		for _, m := range t.Sharded {
-			bases := []string{m.Base.Table}
-			for _, join := range m.Joins {
-				bases = append(bases, join.Base)
-			}
-			for _, base := range bases {
-				if _, name := dialect.Split(e.TableOn(base)); !dialect.Kind(db.Name()).Fits(name) {
-					return fmt.Errorf("the table %s of shard %s has too long a name for %s: let TableName of the "+
-						"model, or the tag many2many, give it a shorter one", name, e.Class, db.Name())
-				}
+		kind := dialect.Kind(t.Databases[e.Database].Name())
+		for _, table := range t.Tables(e) {
+			if _, name := dialect.Split(table.Name); !kind.Fits(name) {
+				return fmt.Errorf("the table %s of shard %s has too long a name for %s: let TableName of the "+
+					"model, or the tag many2many, give it a shorter one", name, e.Class, kind)
 			}
 		}
 	}
@@ -378,13 +372,11 @@ func (t *Topology) Crosses(relation *schema.Relationship) bool {
 }
 
 // Tables returns the tables of all models for an entry, which the map need not have.
-func (t *Topology) Tables(e Entry) []Table {
-	var tables []Table
-	known := map[string]bool{}
+func (t *Topology) Tables(e Entry) (tables []Table) {
 	for _, m := range t.Sharded {
 		for _, table := range t.TablesOf(m, e) {
-			if !known[table.Name] {
-				known[table.Name] = true
+			// Two models can have one join table.
+			if !slices.ContainsFunc(tables, func(other Table) bool { return other.Name == table.Name }) {
 				tables = append(tables, table)
 			}
 		}
