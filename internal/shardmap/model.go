@@ -16,10 +16,10 @@ type Model struct {
 	Value     any // a pointer to a zero struct, which nobody writes to
 	Base      *schema.Schema
 	Broadcast bool
-	Key       *schema.Field   // nil only for a broadcast model
-	Like      *schema.Field   // the field whose shard the key takes, or nil
-	Joins     []joinTable     // none for a broadcast model
-	checked   []checkedColumn // of its tables
+	Key       *schema.Field // nil only for a broadcast model
+	Like      *schema.Field // the field whose shard the key takes, or nil
+	Joins     []joinTable   // none for a broadcast model
+	checked   []string      // the columns of its tables that have a constraint, that of Like behind the key
 }
 
 // joinTable is a table that GORM makes for a many-to-many relation.
@@ -27,15 +27,7 @@ type joinTable struct {
 	Base     string // its name without a shard number
 	row      reflect.Type
 	relation *schema.Relationship
-	checked  []checkedColumn
-}
-
-// checkedColumn is a column with a constraint.
-type checkedColumn struct {
-	name string
-	// refers means that it has the key of another row of the shard, or NULL or 0 where there is none. Otherwise
-	// it is the primary key.
-	refers bool
+	checked  []string // its columns with a constraint
 }
 
 // Table is a table that a model has on a shard: its own, or that of a many-to-many relation.

@@ -386,21 +386,24 @@ func (t *Topology) Tables(e Entry) (tables []Table) {
 
 // TablesOf returns the tables of a model for an entry.
 func (t *Topology) TablesOf(m *Model, e Entry) []Table {
-	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, e)}
+	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, true, e)}
 	for _, join := range m.Joins {
-		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, e))
+		tables = append(tables, t.tableOf(join.Base, reflect.New(join.row).Interface(), join.checked, false, e))
 	}
 	return tables
 }
 
-func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e Entry) Table {
+// tableOf returns a table. In a keyed one, the columns behind the first one have the key of another row of the
+// shard, or NULL or 0 where there is none.
+func (t *Topology) tableOf(base string, model any, columns []string, keyed bool, e Entry) Table {
 	table := Table{Name: e.TableOn(base), Base: base, Model: model}
-	for _, column := range columns {
-		if table.Column == "" {
-			table.Column = column.name
+	kind := dialect.Kind(t.Databases[e.Database].Name())
+	for i, column := range columns {
+		if i == 0 {
+			table.Column = column
 		}
-		table.Checks = append(table.Checks, newShardCheck(dialect.Kind(t.Databases[e.Database].Name()), table.Name,
-			column.name, column.refers, t.Layout, e.Modulus, e.Residue))
+		table.Checks = append(table.Checks, newShardCheck(kind, table.Name, column, keyed && i > 0, t.Layout,
+			e.Modulus, e.Residue))
 	}
 	return table
 }
@@ -409,15 +412,15 @@ func (t *Topology) tableOf(base string, model any, columns []checkedColumn, e En
 // type of a foreign key again, without a lock, whenever it parses a model that refers to the key.
 func (t *Topology) noteCheckedColumns() {
 	for _, m := range t.Sharded {
-		m.checked = []checkedColumn{{m.Key.DBName, false}}
+		m.checked = []string{m.Key.DBName}
 		if m.Like != nil && isIntegerColumn(m.Like) {
-			m.checked = append(m.checked, checkedColumn{m.Like.DBName, true})
+			m.checked = append(m.checked, m.Like.DBName)
 		}
 		for i := range m.Joins {
 			join := &m.Joins[i]
 			for _, ref := range join.relation.References {
 				if ref.PrimaryKey != nil && t.holdsShard(ref.PrimaryKey) && isIntegerColumn(ref.PrimaryKey) {
-					join.checked = append(join.checked, checkedColumn{ref.ForeignKey.DBName, false})
+					join.checked = append(join.checked, ref.ForeignKey.DBName)
 				}
 			}
 		}
