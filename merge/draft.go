@@ -679,7 +679,8 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 // server.
 func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
 	for _, db := range d.ws.databases() {
-		if t := db.Tables[table]; t != nil && t.Column(column) != nil && t.Column(column).Family != sqldb.FamilyInt {
+		t := db.Tables[table]
+		if t != nil && t.Column(column) != nil && t.Column(column).Family != sqldb.FamilyInt {
 			return false, nil
 		}
 	}

@@ -427,8 +427,9 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	if fill.InTransaction(stmt.ConnPool) && (!own || !isAlone(stmt, a.what)) {
 		c.doubted.Store(true)
 		if fill.Resolves(stmt) {
-			failure = fmt.Errorf("%w. Transactions go to the database that gorm.Open was given, also if dbresolver "+
-				"has a source beside it. If the table is in that source, give gorm.Open the DSN of the source", failure)
+			failure = fmt.Errorf("%w. Transactions go to the database that gorm.Open was given, also if "+
+				"dbresolver has a source beside it. If the table is in that source, give gorm.Open the DSN of the "+
+				"source", failure)
 		}
 		return fmt.Errorf("%w: %w", shardmap.Invalid(errMissed), failure)
 	}

@@ -393,8 +393,8 @@ func (t *Topology) TablesOf(m *Model, e Entry) []Table {
 	return tables
 }
 
-// tableOf returns a table. In a keyed one, the columns behind the first one have the key of another row of the
-// shard, or NULL or 0 where there is none.
+// tableOf returns a table. In a keyed one, the columns behind the first one have the key of another row of
+// the shard, or NULL or 0 where there is none.
 func (t *Topology) tableOf(base string, model any, columns []string, keyed bool, e Entry) Table {
 	table := Table{Name: e.TableOn(base), Base: base, Model: model}
 	kind := dialect.Kind(t.Databases[e.Database].Name())

@@ -157,8 +157,8 @@ func Translate(err error) error {
 			"statements that pgx has prepared are not known; add default_query_exec_mode=exec (or "+
 			"simple_protocol) to the DSN: %w", ErrPooler, err)
 	case dialect.Undivided(err):
-		return fmt.Errorf("%w in statement mode lets no transaction through; set it to transaction mode, or make "+
-			"the tables of the plugin over a connection of the server's own first: %w", ErrPooler, err)
+		return fmt.Errorf("%w in statement mode lets no transaction through; set it to transaction mode, or "+
+			"make the tables of the plugin over a connection of the server's own first: %w", ErrPooler, err)
 	case dialect.Full(err):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case dialect.ReadOnly(err) && dialect.State(err) != "SQLITE_READONLY":

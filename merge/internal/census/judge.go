@@ -936,8 +936,8 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			}
 			q.Add(", COUNT(", joins.hit(m.key), ")")
 		}
-		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + c.spans[col][i].some(name) + " AND " + d.Kind.Quote(by.Name) +
-			" IS NOT NULL"
+		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + c.spans[col][i].some(name) + " AND " +
+			d.Kind.Quote(by.Name) + " IS NOT NULL"
 		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
 		if part := c.spans[col][i].sample(name); sample && part != "" {
 			rare, err := d.Strings(ctx, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",

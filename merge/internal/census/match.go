@@ -464,8 +464,8 @@ func (s span) sample(name string) string {
 		max(1, int64(prime*float64(sampled)/float64(s.distinct))))
 }
 
-// match compares a column with the keys of all tables: first a sample of its values, and then all of them with
-// the tables that may be meant. What all servers together do not make a reference is dropped.
+// match compares a column with the keys of all tables: first a sample of its values, and then all of them
+// with the tables that may be meant. What all servers together do not make a reference is dropped.
 func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
 	keys := c.keysFor(col)
