@@ -36,9 +36,8 @@ type PlanCache struct {
 	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
 	// times as long.
 	recent [1 << recentBits]atomic.Pointer[Plan]
-	// plans has all plans. Creates read it without a lock, so a new plan replaces the whole map by a copy.
-	plans atomic.Pointer[map[*schema.Schema]*Plan]
-	mu    sync.Mutex // held while a plan is made, because that changes the schema
+	plans  sync.Map   // all plans, by the schema
+	mu     sync.Mutex // held while a plan is made, because that changes the schema
 }
 
 // recentBits is the binary logarithm of the number of recent plans.
@@ -84,12 +83,9 @@ func (c *PlanCache) known(s *schema.Schema) *Plan {
 	if p := recent.Load(); p != nil && p.schema == s {
 		return p
 	}
-	plans := c.plans.Load()
-	if plans == nil {
-		return nil
-	}
-	p := (*plans)[s]
-	if p != nil {
+	found, _ := c.plans.Load(s)
+	p, is := found.(*Plan)
+	if is {
 		recent.Store(p)
 	}
 	return p
@@ -134,11 +130,7 @@ func (c *PlanCache) prepare(s *schema.Schema, shard *Shard, first func()) (p *Pl
 		notNull(column.field)
 		column.noZeroKeys()
 	}
-	plans := map[*schema.Schema]*Plan{s: p}
-	if old := c.plans.Load(); old != nil {
-		maps.Copy(plans, *old)
-	}
-	c.plans.Store(&plans)
+	c.plans.Store(s, p)
 	return p, true
 }
 
