@@ -1,10 +1,14 @@
 package leaseops
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -90,13 +94,64 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 		r.Note, lost, r.Mark)
 }
 
-// CheckMark returns an error wrapping errs.ErrAuthority unless records have the identity that a process has
-// seen there before. The command gives them that identity again.
-func CheckMark(records, seen, found, command string) error {
-	if found == "" || found == seen {
-		return CheckNote(records, "", seen, found, Remedies{Mark: command})
+// Identity is the identity of the records of a store, which their mark tells, and a note beside them. It is
+// made with the mark, and noted afterwards, so a note without a mark tells that the records were lost. It is
+// safe for concurrent use, and its fields are set before the first one.
+type Identity struct {
+	Package       string // of the store; begins the errors
+	Records, Note string // what both are called in messages
+
+	// MarkBy and NoteBy are the commands that lead back, see Remedies.
+	MarkBy, NoteBy func(identity string) string
+
+	// ReadNote returns the identity that is noted, or nothing.
+	ReadNote func(ctx context.Context) (noted string, err error)
+	// MakeMark returns the identity that the mark tells. Without a mark it makes one first; with ifUsed it does
+	// that only if there is a record, and otherwise returns nothing.
+	MakeMark func(ctx context.Context, identity string, ifUsed bool) (found string, err error)
+	// MakeNote notes an identity unless one is noted, and returns what is noted then.
+	MakeNote func(ctx context.Context, identity string) (noted string, err error)
+
+	// seen is the identity that the records had when they were first used, with their note; nil before.
+	seen atomic.Pointer[string]
+}
+
+// Seen returns the identity that the records and their note had first. It makes what is missing of records
+// that are new, or that an earlier version has made.
+func (i *Identity) Seen(ctx context.Context) (string, error) {
+	if seen := i.seen.Load(); seen != nil {
+		return *seen, nil
 	}
-	return fmt.Errorf("%w: %s had the identity %s, and were replaced by others that have %s. Nothing is "+
+	noted, err := i.ReadNote(ctx)
+	if err != nil {
+		return "", err
+	}
+	found, err := i.MakeMark(ctx, cmp.Or(noted, rand.Text()), noted != "")
+	if err == nil && noted == "" {
+		noted, err = i.MakeNote(ctx, found)
+	}
+	if err != nil {
+		return "", err
+	}
+	err = CheckNote(i.Records, i.Note, noted, found, Remedies{Mark: i.MarkBy(noted), Note: i.NoteBy(found)})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", i.Package, err)
+	}
+	i.seen.Store(&found)
+	return found, nil
+}
+
+// Check returns an error wrapping errs.ErrAuthority unless records have the identity that was seen there
+// first.
+func (i *Identity) Check(seen, found string) error {
+	if found == seen {
+		return nil
+	}
+	if found == "" {
+		err := CheckNote(i.Records, i.Note, seen, found, Remedies{Mark: i.MarkBy(seen)})
+		return fmt.Errorf("%s: %w", i.Package, err)
+	}
+	return fmt.Errorf("%s: %w: %s had the identity %s, and were replaced by others that have %s. Nothing is "+
 		"granted from them to those who knew the first. Stop all programs that lease from there, wait until "+
-		"their windows have ended, and start them again", errs.ErrAuthority, records, seen, found)
+		"their windows have ended, and start them again", i.Package, errs.ErrAuthority, i.Records, seen, found)
 }

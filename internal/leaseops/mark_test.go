@@ -43,6 +43,7 @@ func TestAMarkIsARecordThatVersionsWithoutMarksLeaveAlone(t *testing.T) {
 func TestRecordsOfAnotherIdentityThanTheirNoteAreRefusedWithTheCommandsThatLeadBack(t *testing.T) {
 	t.Parallel()
 	r := leaseops.Remedies{Mark: "GIVE A", Note: "NOTE B"}
+	identity := leaseops.Identity{Records: "the records", MarkBy: func(id string) string { return "GIVE " + id }}
 	for _, c := range []struct {
 		err  error
 		says []string // nothing: there is no error
@@ -51,9 +52,9 @@ func TestRecordsOfAnotherIdentityThanTheirNoteAreRefusedWithTheCommandsThatLeadB
 		{leaseops.CheckNote("the records", "the note", "", "", r), []string{"deleted, evicted or renamed"}},
 		{leaseops.CheckNote("the records", "the note", "A", "", r), []string{"identity A", "deleted, evicted or renamed", "holds a number", "\n\nGIVE A"}},
 		{leaseops.CheckNote("the records", "the note", "A", "B", r), []string{"the note notes A", "If that is B", "\n\nNOTE B\n\nIf it is A", "\n\nGIVE A"}},
-		{leaseops.CheckMark("the records", "A", "A", "GIVE A"), nil},
-		{leaseops.CheckMark("the records", "A", "", "GIVE A"), []string{"identity A", "\n\nGIVE A"}},
-		{leaseops.CheckMark("the records", "A", "B", "GIVE A"), []string{"identity A", "have B", "start them again"}},
+		{identity.Check("A", "A"), nil},
+		{identity.Check("A", ""), []string{"identity A", "\n\nGIVE A"}},
+		{identity.Check("A", "B"), []string{"identity A", "have B", "start them again"}},
 	} {
 		if len(c.says) == 0 && c.err == nil {
 			continue

@@ -2,7 +2,6 @@ package etcdlease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -36,12 +34,8 @@ type Store struct {
 	tls       bool     // endpoints that do not say are asked by https
 	clockURLs []string // nil: the endpoints of client
 	local     bool
-	// seen is the mark that the records had first, with their note; nil before.
-	seen atomic.Pointer[mark]
+	identity  *leaseops.Identity
 }
-
-// mark is the value of the key that tells the identity of the records.
-type mark struct{ identity, value string }
 
 // page is how many records are read with one request.
 const page = 1000
@@ -70,6 +64,14 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 	}
 	if s.http == nil {
 		s.http = newHTTPClient((&net.Dialer{Timeout: askTimeout}).DialContext)
+	}
+	s.identity = &leaseops.Identity{
+		Package: "etcdlease", Records: "the keys " + s.prefix + "...", Note: "the key " + s.noteKey(),
+		MarkBy: func(identity string) string {
+			return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), leaseops.MarkText(identity))
+		},
+		NoteBy:   func(identity string) string { return "etcdctl put " + s.noteKey() + " " + identity },
+		ReadNote: s.readNote, MakeMark: s.makeMark, MakeNote: s.makeNote,
 	}
 	return s, nil
 }
@@ -132,114 +134,72 @@ func WithLocalClock() Option {
 // and ends with the command that leads back. If both keys are deleted, there is another identity, and
 // databases that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	seen, err := s.identify(ctx)
+	identity, err := s.identity.Seen(ctx)
+	return lease.Identity{ID: identity, Place: "keys " + s.prefix + " in etcd"}, err
+}
+
+func (s *Store) readNote(ctx context.Context) (string, error) {
+	answer, err := s.client.Get(ctx, s.noteKey())
 	if err != nil {
-		return lease.Identity{}, err
+		return "", failed(s.noteKey(), err)
 	}
-	return lease.Identity{ID: seen.identity, Place: "keys " + s.prefix + " in etcd"}, nil
+	if len(answer.Kvs) == 0 {
+		return "", nil
+	}
+	return string(answer.Kvs[0].Value), nil
 }
 
-// identify returns the mark that the records had first. It makes what is missing of records that are new, or
-// that an earlier version has made. Mark and note of new records are made at once, so a note alone tells that
-// they were lost.
-func (s *Store) identify(ctx context.Context) (*mark, error) {
-	if seen := s.seen.Load(); seen != nil {
-		return seen, nil
+func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (string, error) {
+	var also []clientv3.Cmp
+	if ifUsed { // by a key that begins with the prefix
+		also = append(also, clientv3.Compare(clientv3.CreateRevision(s.prefix), ">", 0).WithPrefix())
 	}
-	for {
-		is, err := s.look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		unless, made := s.missing(is)
-		if made == nil {
-			err = leaseops.CheckNote(s.records(), "the key "+s.noteKey(), is.noted, is.identity, leaseops.Remedies{
-				Mark: s.marking(is.noted), Note: "etcdctl put " + s.noteKey() + " " + is.identity,
-			})
-			if err != nil {
-				return nil, fmt.Errorf("etcdlease: %w", err)
-			}
-			s.seen.Store(&is.mark)
-			return &is.mark, nil
-		}
-		// Somebody else may be faster, and what is there then is looked at again.
-		if _, err := s.client.Txn(ctx).If(unless...).Then(made...).Commit(); err != nil {
-			return nil, fmt.Errorf("etcdlease: keys %s and %s: %w", s.markKey(), s.noteKey(), err)
-		}
+	found, err := s.create(ctx, s.markKey(), leaseops.MarkText(identity), also...)
+	if err != nil || len(found) == 0 {
+		return "", err
 	}
+	return s.identityIn(found[0])
 }
 
-// state is what there is of an identity.
-type state struct {
-	mark         // empty if there is none
-	noted        string
-	noteRevision int64 // 0 if there is no note
-	used         bool  // there is a record or a mark
+func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
+	found, err := s.create(ctx, s.noteKey(), identity)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return string(found[0].Value), nil
 }
 
-func (s *Store) look(ctx context.Context) (is state, err error) {
-	answer, err := s.client.Txn(ctx).Then(
-		clientv3.OpGet(s.markKey()), clientv3.OpGet(s.noteKey()),
-		clientv3.OpGet(s.prefix, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly()),
-	).Commit()
+// create puts a value at a key that is not there, if other conditions hold as well. It returns what is there
+// then.
+func (s *Store) create(
+	ctx context.Context, key, value string, also ...clientv3.Cmp,
+) ([]*mvccpb.KeyValue, error) {
+	answer, err := s.client.Txn(ctx).
+		If(append(also, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
+		Then(clientv3.OpPut(key, value), clientv3.OpGet(key)).
+		Else(clientv3.OpGet(key)).
+		Commit()
 	if err != nil {
-		return is, fmt.Errorf("etcdlease: keys %s and %s: %w", s.markKey(), s.noteKey(), err)
+		return nil, failed(key, err)
 	}
-	if marks := answer.Responses[0].GetResponseRange().Kvs; len(marks) > 0 {
-		if is.mark, err = s.markIn(marks[0]); err != nil {
-			return is, err
-		}
-	}
-	if notes := answer.Responses[1].GetResponseRange().Kvs; len(notes) > 0 {
-		is.noted, is.noteRevision = string(notes[0].Value), notes[0].ModRevision
-	}
-	is.used = len(answer.Responses[2].GetResponseRange().Kvs) > 0
-	return is, nil
-}
-
-// missing returns what has to be made so that mark and note are there, and on which conditions. It returns
-// nothing if they are, or if the mark was lost.
-func (s *Store) missing(is state) (unless []clientv3.Cmp, made []clientv3.Op) {
-	unless = []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(s.markKey()), "=", 0),
-		clientv3.Compare(clientv3.ModRevision(s.noteKey()), "=", is.noteRevision),
-	}
-	switch {
-	case is.value == "" && is.noted == "":
-		id := rand.Text()
-		made = []clientv3.Op{clientv3.OpPut(s.markKey(), leaseops.MarkText(id)), clientv3.OpPut(s.noteKey(), id)}
-	case is.noted == "":
-		unless[0] = clientv3.Compare(clientv3.Value(s.markKey()), "=", is.value)
-		made = []clientv3.Op{clientv3.OpPut(s.noteKey(), is.identity)}
-	case is.value == "" && is.used: // an earlier version has made the records
-		made = []clientv3.Op{clientv3.OpPut(s.markKey(), leaseops.MarkText(is.noted))}
-	}
-	return unless, made
+	return answer.Responses[len(answer.Responses)-1].GetResponseRange().Kvs, nil
 }
 
 func (s *Store) noteKey() string { return strings.TrimSuffix(s.prefix, "nodes/") + "identity" }
 
 func (s *Store) markKey() string { return s.prefix + leaseops.MarkName }
 
-// records names the records in messages.
-func (s *Store) records() string { return "the keys " + s.prefix + "..." }
-
-// marking is the command that gives the records an identity.
-func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), leaseops.MarkText(identity))
-}
-
-// markIn returns the mark that a key has.
-func (s *Store) markIn(kv *mvccpb.KeyValue) (mark, error) {
-	record, err := s.decode(kv)
+// identityIn returns the identity that the mark tells.
+func (s *Store) identityIn(mark *mvccpb.KeyValue) (string, error) {
+	record, err := s.decode(mark)
 	if err != nil {
-		return mark{}, err
+		return "", err
 	}
 	identity, err := leaseops.IdentityIn(record)
 	if err != nil {
-		err = invalid(string(kv.Key), err)
+		err = invalid(string(mark.Key), err)
 	}
-	return mark{identity: identity, value: string(kv.Value)}, err
+	return identity, err
 }
 
 // Now returns the clock of the first member that answers by HTTP, to half a second, or the local
@@ -347,7 +307,7 @@ func newHTTPClient(dial func(ctx context.Context, network, address string) (net.
 // has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 	s.reconnect()
-	seen, err := s.identify(ctx)
+	seen, err := s.identity.Seen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -359,36 +319,33 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		case err != nil:
 			return nil, err
 		}
-		err = leaseops.CheckMark(s.records(), seen.identity, found.identity, s.marking(seen.identity))
-		if err != nil {
-			return nil, fmt.Errorf("etcdlease: %w", err)
-		}
-		if found != *seen {
-			s.seen.Store(&found) // somebody has written it again
+		if err := s.identity.Check(seen, found); err != nil {
+			return nil, err
 		}
 		return records, nil
 	}
 }
 
-func (s *Store) list(ctx context.Context) (records []lease.Record, found mark, err error) {
+// list returns the records, and the identity that they have.
+func (s *Store) list(ctx context.Context) (records []lease.Record, found string, err error) {
 	start, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	var revision int64 // 0: the newest, which most of the members have to confirm
 	for {
 		answer, err := s.client.Get(ctx, start,
 			clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
 		if err != nil {
-			return nil, found, fmt.Errorf("etcdlease: keys %s...: %w", s.prefix, err)
+			return nil, "", failed(s.prefix+"...", err)
 		}
 		for _, kv := range answer.Kvs {
 			if string(kv.Key) == s.markKey() {
-				if found, err = s.markIn(kv); err != nil {
-					return nil, found, err
+				if found, err = s.identityIn(kv); err != nil {
+					return nil, "", err
 				}
 				continue
 			}
 			record, err := s.decode(kv)
 			if err != nil {
-				return nil, found, err
+				return nil, "", err
 			}
 			records = append(records, record)
 		}
@@ -413,44 +370,56 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 	}
 	s.reconnect()
 	key := s.prefix + strconv.FormatInt(next.Node, 10)
-	var marked []clientv3.Cmp
-	if prev.Version == 0 {
-		seen, err := s.identify(ctx)
-		if err != nil {
-			return false, err
-		}
-		marked = []clientv3.Cmp{clientv3.Compare(clientv3.Value(s.markKey()), "=", seen.value)}
-	}
-	answer, err := s.client.Get(ctx, key)
-	if err != nil {
-		return false, fmt.Errorf("etcdlease: key %s: %w", key, err)
-	}
-	stored := answer.Kvs
 	for {
-		same, revision, err := s.compare(stored, prev)
+		stored, err := s.client.Get(ctx, key)
+		if err != nil {
+			return false, failed(key, err)
+		}
+		same, revision, err := s.compare(stored.Kvs, prev)
 		if err != nil || !same {
 			return false, err
 		}
 		// Revision 0 is that of a key which does not exist. The client never sends a transaction a
 		// second time that may have been executed.
-		answer, err := s.client.Txn(ctx).
-			If(append(marked, clientv3.Compare(clientv3.ModRevision(key), "=", revision))...).
-			Then(clientv3.OpPut(key, string(value))).
-			Else(clientv3.OpGet(key)).
-			Commit()
+		unchanged := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)}
+		if prev.Version == 0 {
+			mark, err := s.markSeen(ctx)
+			if err != nil || mark == nil {
+				return false, err
+			}
+			unchanged = append(unchanged,
+				clientv3.Compare(clientv3.ModRevision(s.markKey()), "=", mark.ModRevision))
+		}
+		answer, err := s.client.Txn(ctx).If(unchanged...).Then(clientv3.OpPut(key, string(value))).Commit()
 		if err != nil {
-			return false, fmt.Errorf("etcdlease: key %s: %w", key, err)
+			return false, failed(key, err)
 		}
 		if answer.Succeeded {
 			return true, nil
 		}
-		// The key was changed meanwhile. A keeper's change refuses this swap, but a key that was
+		// A key was changed meanwhile. A keeper's change refuses this swap, but a key that was
 		// written again with the same owner and version does not.
-		stored = answer.Responses[0].GetResponseRange().Kvs
-		if prev.Version == 0 && len(stored) == 0 {
-			return false, nil // the mark is not what it was
-		}
 	}
+}
+
+// markSeen returns the mark, or nil if it does not tell the identity any more that was seen first.
+func (s *Store) markSeen(ctx context.Context) (*mvccpb.KeyValue, error) {
+	seen, err := s.identity.Seen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.client.Get(ctx, s.markKey())
+	if err != nil {
+		return nil, failed(s.markKey(), err)
+	}
+	if len(answer.Kvs) == 0 {
+		return nil, nil
+	}
+	found, err := s.identityIn(answer.Kvs[0])
+	if err != nil || found != seen {
+		return nil, err
+	}
+	return answer.Kvs[0], nil
 }
 
 // compare tells whether what is stored, if anything, is what prev says, and at which revision.
@@ -470,7 +439,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	s.reconnect()
 	_, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
 	if err != nil {
-		return fmt.Errorf("etcdlease: key %s: %w", s.prefix, err)
+		return failed(s.prefix, err)
 	}
 	return nil
 }
@@ -491,6 +460,8 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Record, error) {
 	}
 	return record, err
 }
+
+func failed(key string, cause error) error { return fmt.Errorf("etcdlease: key %s: %w", key, cause) }
 
 func invalid(key string, cause error) error {
 	return fmt.Errorf("etcdlease: key %s: %w: no keeper wrote this: write what it was before "+

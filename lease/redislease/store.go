@@ -2,13 +2,11 @@ package redislease
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed" // the scripts
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,8 +41,7 @@ var (
 // Store is a [lease.Store] in Redis. It is safe for concurrent use.
 type Store struct {
 	kept, note *redisstore.Store
-	// seen is the identity that the records had when they were first used, with their note; nil before.
-	seen atomic.Pointer[string]
+	identity   *leaseops.Identity
 }
 
 // New returns a store that keeps its records in the hash prefix + "nodes", the prefix usually with
@@ -69,7 +66,16 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	if err != nil {
 		return nil, err
 	}
-	return &Store{kept: kept, note: kept.Beside("identity")}, nil
+	s := &Store{kept: kept, note: kept.Beside("identity")}
+	s.identity = &leaseops.Identity{
+		Package: "redislease", Records: "the records in the hash " + kept.Key(), Note: "the key " + s.note.Key(),
+		MarkBy: func(identity string) string {
+			return fmt.Sprintf("HSET %s %s '%s'", kept.Key(), leaseops.MarkName, leaseops.MarkText(identity))
+		},
+		NoteBy:   func(identity string) string { return "SET " + s.note.Key() + " " + identity },
+		ReadNote: s.readNote, MakeMark: s.makeMark, MakeNote: s.makeNote,
+	}
+	return s, nil
 }
 
 // Option changes what [New] does by default. The options of this package are the only ones.
@@ -126,7 +132,7 @@ func (s *Store) Probe(ctx context.Context) error {
 // it the first reading also looks at how the server is set, see [WithLogger]. It returns an error wrapping
 // snowflakeplugin.ErrAuthority if the hash is not the one any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
-	seen, err := s.identify(ctx)
+	seen, err := s.identity.Seen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +162,8 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 		}
 		records = append(records, record)
 	}
-	if err := leaseops.CheckMark(s.records(), seen, found, s.marking(seen)); err != nil {
-		return nil, fmt.Errorf("redislease: %w", err)
+	if err := s.identity.Check(seen, found); err != nil {
+		return nil, err
 	}
 	return records, nil
 }
@@ -194,7 +200,7 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 	}
 	owner := prev.Owner
 	if prev.Version == 0 {
-		seen, err := s.identify(ctx)
+		seen, err := s.identity.Seen(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -236,50 +242,30 @@ func (s *Store) invalid(field string, cause error) error {
 // and ends with the command that leads back. If Redis loses both, there is another identity, and databases
 // that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	id, err := s.identify(ctx)
+	id, err := s.identity.Seen(ctx)
 	return lease.Identity{ID: id, Place: "hash " + s.kept.Key() + " in Redis"}, err
 }
 
-// identify returns the identity that the records and their note had first. It makes what is missing of a hash
-// that is new, or that an earlier version has made. The mark is made before the note, so a note without a
-// mark tells that the hash was lost.
-func (s *Store) identify(ctx context.Context) (string, error) {
-	if seen := s.seen.Load(); seen != nil {
-		return *seen, nil
-	}
+func (s *Store) readNote(ctx context.Context) (string, error) {
 	noted, err := s.ask(ctx, s.note, noteScript)
-	if err != nil {
-		return "", noteDenied(err)
+	return noted, noteDenied(err)
+}
+
+func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (string, error) {
+	args := []any{leaseops.MarkName, leaseops.MarkText(identity)}
+	if ifUsed {
+		args = append(args, "used")
 	}
-	wanted := []any{leaseops.MarkName}
-	if noted == "" {
-		wanted = append(wanted, leaseops.MarkText(rand.Text()))
-	} else {
-		wanted = append(wanted, leaseops.MarkText(noted), "noted")
-	}
-	mark, err := s.ask(ctx, s.kept, markScript, wanted...)
-	if err != nil {
+	mark, err := s.ask(ctx, s.kept, markScript, args...)
+	if err != nil || mark == "" {
 		return "", err
 	}
-	found := ""
-	if mark != "" {
-		if found, err = s.identityIn(mark); err != nil {
-			return "", err
-		}
-	}
-	if noted == "" {
-		if noted, err = s.ask(ctx, s.note, identityScript, found); err != nil {
-			return "", noteDenied(err)
-		}
-	}
-	err = leaseops.CheckNote(s.records(), "the key "+s.note.Key(), noted, found, leaseops.Remedies{
-		Mark: s.marking(noted), Note: "SET " + s.note.Key() + " " + found,
-	})
-	if err != nil {
-		return "", fmt.Errorf("redislease: %w", err)
-	}
-	s.seen.Store(&found)
-	return found, nil
+	return s.identityIn(mark)
+}
+
+func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
+	noted, err := s.ask(ctx, s.note, identityScript, identity)
+	return noted, noteDenied(err)
 }
 
 // ask runs a script that returns one text or nothing.
@@ -296,19 +282,11 @@ func (s *Store) ask(ctx context.Context, key *redisstore.Store, script string, a
 
 // noteDenied says which rights the note takes, if the user lacks them.
 func noteDenied(err error) error {
-	if redisstore.Denied(err) {
+	if err != nil && redisstore.Denied(err) {
 		return fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of the "+
 			"records", err)
 	}
 	return err
-}
-
-// records names the records in messages.
-func (s *Store) records() string { return "the records in the hash " + s.kept.Key() }
-
-// marking is the command that gives the hash an identity.
-func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("HSET %s %s '%s'", s.kept.Key(), leaseops.MarkName, leaseops.MarkText(identity))
 }
 
 // identityIn returns the identity that the value of the mark tells.

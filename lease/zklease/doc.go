@@ -17,8 +17,8 @@
 //
 // More znodes have the identity of the records. The znode "/snowflake/nodes/9223372036854775807" lies among
 // them, with the data of a reserved number, which is how versions before it read it, and a znode below it is
-// named after the identity. The znode "/snowflake/identity" notes it. All are made at once, before the first
-// record.
+// named after the identity. The znode "/snowflake/identity" notes it, and is made after them. All are there
+// before the first record.
 //
 // # Records that are gone
 //

@@ -2,7 +2,6 @@ package zklease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,8 +29,8 @@ type Store struct {
 	path  string // "/snowflake"
 	acl   []zk.ACL
 	slots chan struct{} // one for each request under way
-	// seen is the identity that the records had when they were first used, with their note; nil before.
-	seen atomic.Pointer[string]
+
+	identity *leaseops.Identity
 }
 
 // maxRequests bounds what a store keeps a connection busy with, and how many goroutines may be
@@ -56,6 +55,15 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 	}
 	if err := errs.Options(s, opts, lease.ErrInvalidOption); err != nil {
 		return nil, fmt.Errorf("zklease: %w", err)
+	}
+	s.identity = &leaseops.Identity{
+		Package: "zklease", Records: "the znodes " + s.znode("..."), Note: "the znode " + s.noteNode(),
+		MarkBy: func(identity string) string {
+			return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity),
+				identity)
+		},
+		NoteBy:   func(identity string) string { return "set " + s.noteNode() + " " + identity },
+		ReadNote: s.readNote, MakeMark: s.makeMark, MakeNote: s.makeNote,
 	}
 	return s, nil
 }
@@ -105,40 +113,43 @@ func forbidden(r rune) bool {
 // snowflakeplugin.ErrAuthority and ends with the commands that lead back. If both are deleted, there is
 // another identity, and databases that have noted the first one refuse the store.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
-	id, err := s.identify(ctx)
-	return lease.Identity{ID: id, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, err
+	identity, err := s.identity.Seen(ctx)
+	return lease.Identity{ID: identity, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, err
 }
 
-// identify returns the identity that the records and their note had first. It makes what is missing of
-// records that are new, or that an earlier version has made. Mark and note of new records are made at once,
-// so a note alone tells that they were lost.
-func (s *Store) identify(ctx context.Context) (string, error) {
-	if seen := s.seen.Load(); seen != nil {
-		return *seen, nil
-	}
+func (s *Store) readNote(ctx context.Context) (noted string, err error) {
+	err = s.asOfNow(ctx, func() error {
+		data, err := request(ctx, s, s.noteNode(), func() ([]byte, error) {
+			data, _, err := s.conn.Get(s.noteNode())
+			return data, err
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
+		noted = string(data)
+		return err
+	})
+	return noted, err
+}
+
+func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (found string, err error) {
 	for {
-		session := s.conn.SessionID()
-		if _, err := s.barrier(ctx); err != nil {
-			return "", err
-		}
-		is, err := s.look(ctx)
-		if err != nil {
-			return "", err
-		}
-		if s.conn.SessionID() != session {
-			continue // with a server that may lag behind
-		}
-		made := s.missing(is)
-		if len(made) == 0 {
-			err := leaseops.CheckNote(s.records(), "the znode "+s.noteNode(), is.noted, is.found, leaseops.Remedies{
-				Mark: s.marking(is.noted), Note: "set " + s.noteNode() + " " + is.found,
-			})
-			if err != nil {
-				return "", fmt.Errorf("zklease: %w", err)
+		var names []string
+		err := s.asOfNow(ctx, func() (err error) {
+			if names, err = s.names(ctx); err == nil {
+				found, err = s.identityBelow(ctx, identity)
 			}
-			s.seen.Store(&is.found)
-			return is.found, nil
+			return err
+		})
+		marked := slices.Contains(names, leaseops.MarkName)
+		if err != nil || found != "" || ifUsed && (len(names) == 0 || len(names) == 1 && marked) {
+			return found, err
 		}
+		var made []any
+		if !marked {
+			made = append(made, s.creation(s.markNode(), leaseops.MarkText(identity)))
+		}
+		made = append(made, s.creation(s.markNode()+"/"+identity, ""))
 		// Somebody else may be faster, and what is there then is looked at again.
 		if err := s.together(ctx, s.markNode(), made...); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return "", err
@@ -146,33 +157,12 @@ func (s *Store) identify(ctx context.Context) (string, error) {
 	}
 }
 
-// state is what there is of an identity.
-type state struct {
-	isNoted bool
-	noted   string
-	marked  bool   // the mark is there
-	found   string // the identity below the mark; that which is noted, if there are several
-	used    bool   // there is a record
-}
-
-// look reads the note first: it is never there before the mark.
-func (s *Store) look(ctx context.Context) (is state, err error) {
-	noted, err := request(ctx, s, s.noteNode(), func() ([]byte, error) {
-		data, _, err := s.conn.Get(s.noteNode())
-		return data, err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return is, err
+func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
+	err := s.together(ctx, s.noteNode(), s.creation(s.noteNode(), identity))
+	if errors.Is(err, zk.ErrNodeExists) {
+		return s.readNote(ctx)
 	}
-	is.isNoted, is.noted = err == nil, string(noted)
-	names, err := s.names(ctx)
-	if err != nil {
-		return is, err
-	}
-	is.marked = slices.Contains(names, leaseops.MarkName)
-	is.used = len(names) > 1 || len(names) == 1 && !is.marked
-	is.found, err = s.identityBelow(ctx, is.noted)
-	return is, err
+	return identity, err
 }
 
 // identityBelow returns the identity below the mark: the one that is wanted, if there are several.
@@ -189,44 +179,10 @@ func (s *Store) identityBelow(ctx context.Context, wanted string) (string, error
 	return slices.Min(identities), nil
 }
 
-// missing returns what has to be made at once so that mark and note are there. It returns nothing if they
-// are, or if the mark was lost.
-func (s *Store) missing(is state) (made []any) {
-	id := is.found
-	switch {
-	case !is.isNoted && id == "":
-		id = rand.Text()
-	case is.found == "" && is.used: // an earlier version has made the records
-		id = is.noted
-	}
-	if id == "" {
-		return nil
-	}
-	if !is.marked {
-		made = append(made, s.creation(s.markNode(), leaseops.MarkText(id)))
-	}
-	if is.found == "" {
-		made = append(made, s.creation(s.markNode()+"/"+id, ""))
-	}
-	if !is.isNoted {
-		made = append(made, s.creation(s.noteNode(), id))
-	}
-	return made
-}
-
 // markNode is the mark, below which a znode is named after the identity.
 func (s *Store) markNode() string { return s.znode(leaseops.MarkName) }
 
 func (s *Store) noteNode() string { return s.path + "/identity" }
-
-// records names the records in messages.
-func (s *Store) records() string { return "the znodes " + s.znode("...") }
-
-// marking are the commands that give the records an identity.
-func (s *Store) marking(identity string) string {
-	return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity),
-		identity)
-}
 
 // Now returns the leader's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.barrier(ctx) }
@@ -240,28 +196,23 @@ func (s *Store) Probe(ctx context.Context) error {
 // List returns all records as of now. It returns an error wrapping snowflakeplugin.ErrAuthority if the
 // records are not those any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
-	seen, err := s.identify(ctx)
+	seen, err := s.identity.Seen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		session := s.conn.SessionID()
-		if _, err := s.barrier(ctx); err != nil {
-			return nil, err
-		}
-		records, found, err := s.read(ctx, seen)
-		// A new session may be with a server that lags behind what the old one has written.
-		if s.conn.SessionID() != session {
-			continue
-		}
-		if err == nil {
-			err = leaseops.CheckMark(s.records(), seen, found, s.marking(seen))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
-		}
-		return records, nil
+	var records []lease.Record
+	var found string
+	err = s.asOfNow(ctx, func() (err error) {
+		records, found, err = s.read(ctx, seen)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
 	}
+	if err := s.identity.Check(seen, found); err != nil {
+		return nil, err
+	}
+	return records, nil
 }
 
 // names returns the names of the records and of the mark.
@@ -395,7 +346,7 @@ func (s *Store) attempt(
 
 // create stores the first record of a node, if the mark has the identity that was seen first.
 func (s *Store) create(ctx context.Context, znode string, data []byte) (bool, error) {
-	seen, err := s.identify(ctx)
+	seen, err := s.identity.Seen(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -432,6 +383,21 @@ func (s *Store) barrier(ctx context.Context) (time.Time, error) {
 		}
 		if err := s.prepare(ctx); err != nil {
 			return time.Time{}, err
+		}
+	}
+}
+
+// asOfNow reads what is not older than this call.
+func (s *Store) asOfNow(ctx context.Context, read func() error) error {
+	for {
+		session := s.conn.SessionID()
+		if _, err := s.barrier(ctx); err != nil {
+			return err
+		}
+		err := read()
+		// A new session may be with a server that lags behind what the old one has written.
+		if s.conn.SessionID() == session {
+			return err
 		}
 	}
 }
