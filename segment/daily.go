@@ -180,7 +180,7 @@ func (d *daily) forget() {
 	d.past.Issued += old.Issued
 	d.past.Claims += old.Claims
 	d.past.Failures += old.Failures
-	d.sweeps.Go(func() { _ = oldest.source.Close() }) // which waits for a claim that is under way
+	d.sweeps.Go(oldest.source.supply.close) // which waits for a claim that is under way
 }
 
 // open returns an error if the counters of that day were removed. It is asked after the counter of the day
@@ -286,7 +286,7 @@ func (d *daily) stats() Stats {
 	return s
 }
 
-func (d *daily) close() error {
+func (d *daily) close() {
 	d.mu.Lock()
 	d.closed = true
 	var sources []*Source
@@ -295,8 +295,7 @@ func (d *daily) close() error {
 	}
 	d.mu.Unlock()
 	for _, source := range sources {
-		_ = source.Close() // which returns nil
+		source.supply.close()
 	}
 	d.sweeps.Wait()
-	return nil
 }

@@ -563,7 +563,7 @@ func (l *lane) stats() Stats {
 	return s
 }
 
-func (l *lane) close() error {
+func (l *lane) close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -582,7 +582,6 @@ func (l *lane) close() error {
 		case <-timer.C: // the store does not look at the context
 		}
 	}
-	return nil
 }
 
 // wake tells all who wait to look again. The caller holds mu.

@@ -209,10 +209,9 @@ func (t *tickets) stats() Stats {
 	return sum(t.counterNames(), parts, t.closed.Load())
 }
 
-func (t *tickets) close() error {
+func (t *tickets) close() {
 	t.closed.Store(true)
 	for _, l := range t.lanes {
-		_ = l.close() // which returns nil
+		l.close()
 	}
-	return nil
 }
