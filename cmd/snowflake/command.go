@@ -46,8 +46,9 @@ type command struct {
 	short  string   // one line for the lists of commands
 	help   string   // the explanation, and then the examples
 	values []string // what the argument can be, for shell completion; nil if that is open
-	flags  func(*flag.FlagSet, *options)
-	run    func(context.Context, *env, *options, []string) error
+	// flags declares the flags beside --json, which goes with them. It is nil for a command without flags.
+	flags func(*flag.FlagSet, *options)
+	run   func(context.Context, *env, *options, []string) error
 }
 
 // group is a word that several commands begin with.
@@ -105,6 +106,7 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 	set.SetOutput(io.Discard)
 	if c.flags != nil {
 		c.flags(set, o)
+		set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
 	}
 	return set
 }
@@ -146,9 +148,8 @@ func isSwitch(f *flag.Flag) bool {
 	return ok && boolean.IsBoolFlag()
 }
 
-func jsonFlag(set *flag.FlagSet, o *options) {
-	set.BoolVar(&o.json, "json", false, "print one JSON document instead of text")
-}
+// onlyJSON declares the flags of a command that has --json alone.
+func onlyJSON(*flag.FlagSet, *options) {}
 
 func usagef(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))

@@ -151,12 +151,3 @@ func secretsOf(plan *merge.Plan) dsn.Secrets {
 	}
 	return dsn.SecretsOf(all...)
 }
-
-// hidden is an error with a text of its own.
-type hidden struct {
-	text string
-	err  error
-}
-
-func (h *hidden) Error() string { return h.text }
-func (h *hidden) Unwrap() error { return h.err }

@@ -46,7 +46,6 @@ from one of two places:
 			set.Int64Var(&o.node, "node", -1, "the node `NUMBER`, from 0; the largest depends on the layout")
 			dsnFlags(set, o)
 			layoutFlag(set, o)
-			jsonFlag(set, o)
 		},
 		run: runNew,
 	}
@@ -136,7 +135,6 @@ blanks or line ends between them.
 		flags: func(set *flag.FlagSet, o *options) {
 			set.BoolVar(&o.base62, "base62", false, "read every argument as a base62 form, even one of digits only")
 			layoutFlag(set, o)
-			jsonFlag(set, o)
 		},
 		run: runInspect,
 	}
@@ -275,7 +273,6 @@ If TO is "now", the condition has no upper end, because in a burst IDs run a few
   snowflake range --layout Game 2026-11-01T00:00:00+08:00 now`,
 		flags: func(set *flag.FlagSet, o *options) {
 			layoutFlag(set, o)
-			jsonFlag(set, o)
 		},
 		run: runRange,
 	}

@@ -68,7 +68,7 @@ of nodes, and the first and the last day, in UTC. A layout has run out when its 
   snowflake layout
   snowflake layout Game
   snowflake layout --json`,
-		flags: jsonFlag,
+		flags: onlyJSON,
 		run:   runLayout,
 	}
 }

@@ -40,7 +40,6 @@ mysql://user:password@host/database, or the path of a SQLite file. $NAME stands 
 environment variable. No output contains a DSN or a password.`
 
 func quietFlags(set *flag.FlagSet, o *options) {
-	jsonFlag(set, o)
 	set.BoolVar(&o.merge.quiet, "quiet", false, "do not print progress to standard error")
 }
 
@@ -163,7 +162,6 @@ Put $NAME in single quotes, so that the plan holds the name of the variable and 
       --server Camelot:2,7='$CAMELOT_DSN' --target Avalon:1='$TARGET_DSN'
   snowflake merge plan plan2.yaml --from plan.yaml    # policies for tables that are new`,
 		flags: func(set *flag.FlagSet, o *options) {
-			jsonFlag(set, o)
 			set.StringVar(&o.layout, "layout", "", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
 			set.Var(&o.merge.servers, "server", "a `SOURCE` as [NAME:]NUMBER=DSN; repeat the flag for each server")
 			set.StringVar(&o.merge.target, "target", "", "the `TARGET` as [NAME:]NUMBER=DSN")
@@ -930,7 +928,7 @@ func (m *merging) explain(ctx context.Context, name string, err error) error {
 			said = "interrupted: the copied rows are kept, and nothing has to be undone: " + m.command("run") +
 				" continues where it was"
 		}
-		return &hidden{text: said, err: err}
+		return errs.Kind(said, err)
 	}
 	text := concise(err.Error()) + m.advice(name, err)
 	if errors.Is(err, merge.ErrUndecided) { // the report lists what it is
@@ -940,7 +938,7 @@ func (m *merging) explain(ctx context.Context, name string, err error) error {
 	if errs.IsAny(err, merge.ErrUndecided, merge.ErrLocked, merge.ErrOtherPlan, merge.ErrSourceChanged) {
 		text, err = errRefused.Error()+": "+text, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return &hidden{m.secrets.Clean(text), err}
+	return errs.Kind(m.secrets.Clean(text), err)
 }
 
 // advice says what to do, if the error does not say so itself.

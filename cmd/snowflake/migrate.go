@@ -33,7 +33,6 @@ Without a TABLE it looks at all tables whose primary key is one integer column t
 		flags: func(set *flag.FlagSet, o *options) {
 			set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database (default $"+dsnVariable+")")
 			set.BoolVar(&o.back, "back", false, "print the statements of the way back")
-			jsonFlag(set, o)
 		},
 		run: runMigrate,
 	}
@@ -87,7 +86,6 @@ refused (exit code 3). For Atlas, run "atlas migrate hash" afterwards.
 		flags: func(set *flag.FlagSet, o *options) {
 			set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database (default $"+dsnVariable+")")
 			set.StringVar(&o.dir, "dir", ".", "the `DIRECTORY` of the migrations, which must be there")
-			jsonFlag(set, o)
 		},
 		run: runMigrateFiles,
 	}

@@ -56,11 +56,8 @@ without the table has an empty list. It is an error if --table names the table a
   snowflake nodes list --dsn "$DSN"
   snowflake nodes list --json
   snowflake nodes list --dsn shop.db --table eu_snowflake_nodes`,
-		flags: func(set *flag.FlagSet, o *options) {
-			dsnFlags(set, o)
-			jsonFlag(set, o)
-		},
-		run: runList,
+		flags: dsnFlags,
+		run:   runList,
 	}
 }
 
@@ -185,7 +182,6 @@ If an ID is larger, "snowflake inspect" shows its node. It is safer to leave suc
   snowflake nodes release 17 --dsn "$DSN" --force`,
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
-			jsonFlag(set, o)
 			set.BoolVar(&o.force, "force", false, "release the number even if a live process may hold it")
 			set.StringVar(&o.until, "until", "", "with --force, end the window `now`; \"now\" is the only value")
 		},
@@ -302,7 +298,6 @@ the table gets it.
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
 			layoutFlag(set, o)
-			jsonFlag(set, o)
 			set.StringVar(&o.purpose, "for", "", "the `PURPOSE` of the number, from 1 to 100 bytes")
 			set.BoolVar(&o.force, "force", false, "reserve the number although it was leased before")
 		},
@@ -416,7 +411,6 @@ and use --force.
   snowflake nodes authority move --dsn game.db --to next --force`,
 		flags: func(set *flag.FlagSet, o *options) {
 			set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database with the rows (default $"+dsnVariable+")")
-			jsonFlag(set, o)
 			set.BoolVar(&o.force, "force", false, "move although numbers may be in use")
 			set.StringVar(&o.authority.target, "to", "", "\"own\", \"next\", or the `DSN` with the new leases")
 			set.StringVar(&o.authority.targetTable, "to-table", defaultTable, "the `TABLE` of the new leases")

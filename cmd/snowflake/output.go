@@ -111,11 +111,6 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// padding returns the spaces that fill a column after a text.
-func padding(text string, columns int) string {
-	return strings.Repeat(" ", max(columns-columnsOf(text), 0))
-}
-
 func comma(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""
@@ -169,7 +164,7 @@ func (g *grid) print(w io.Writer) {
 	for _, cells := range g.rows {
 		var line strings.Builder
 		for i, cell := range cells {
-			switch fill := padding(cell, widths[i]); {
+			switch fill := strings.Repeat(" ", widths[i]-columnsOf(cell)); {
 			case g.wraps && i == len(cells)-1:
 				before := line.String()
 				line.Reset()

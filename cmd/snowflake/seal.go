@@ -26,7 +26,6 @@ all of them open.`
 func sealFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.kind, "kind", "", "the `KIND` of the IDs, which the program gives to package opaque")
 	set.StringVar(&o.keyFile, "key-file", "", "the `FILE` with the keys (default $"+keyVariable+")")
-	jsonFlag(set, o)
 }
 
 func sealCommand() command {

@@ -40,7 +40,6 @@ and changes how many ticket servers share one.
 func segmentFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.dsn, "dsn", "", "the `DSN` of the database with the counters (default $"+dsnVariable+")")
 	counterTableFlag(set, o)
-	jsonFlag(set, o)
 }
 
 func counterTableFlag(set *flag.FlagSet, o *options) {
@@ -471,7 +470,6 @@ is a copy of one, which has the counters of the first.
   snowflake segments residues tickets a.db b.db`,
 		flags: func(set *flag.FlagSet, o *options) {
 			counterTableFlag(set, o)
-			jsonFlag(set, o)
 			dryRunFlag(set, o)
 			set.BoolVar(&o.force, "force", false, "go on although a remainder of the old modulus is missing")
 		},

@@ -36,7 +36,6 @@ func shardsFlags(set *flag.FlagSet, o *options) {
 	set.Var(&o.dsns, "dsn", "the `DSN` of a database of the router, in their order (default $"+dsnVariable+")")
 	set.StringVar(&o.table, "table", defaultShards,
 		"the `TABLE` of the shard map, as the naming strategy of the program spells it")
-	jsonFlag(set, o)
 }
 
 func shardsStatusCommand() command {

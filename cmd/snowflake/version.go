@@ -16,7 +16,7 @@ the Go command recorded one, the version of Go, and the platform. "snowflake --v
 
   snowflake version
   snowflake version --json`,
-		flags: jsonFlag,
+		flags: onlyJSON,
 		run:   runVersion,
 	}
 }
