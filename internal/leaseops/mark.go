@@ -59,9 +59,13 @@ func Decode(name string, value []byte) (r lease.Record, err error) {
 	return r, nil
 }
 
-// IdentityIn returns the identity that a mark tells. It returns an error wrapping [lease.ErrInvalidRecord]
-// for a record that is no mark.
-func IdentityIn(mark lease.Record) (string, error) {
+// IdentityIn returns the identity that the text of a mark tells. It returns an error wrapping
+// [lease.ErrInvalidRecord] for a text that is no mark.
+func IdentityIn(text []byte) (string, error) {
+	mark, err := Decode(MarkName, text)
+	if err != nil {
+		return "", err
+	}
 	identity, found := strings.CutPrefix(mark.Owner, markOwner)
 	if !found || identity == "" {
 		return "", fmt.Errorf("%w of node %d: %q is no identity", lease.ErrInvalidRecord, mark.Node, mark.Owner)

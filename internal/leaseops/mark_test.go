@@ -29,12 +29,16 @@ func TestAMarkIsARecordThatVersionsWithoutMarksLeaveAlone(t *testing.T) {
 	if err := again.UnmarshalJSON(text); err != nil || again != mark {
 		t.Errorf("it comes back as %+v, %v", again, err)
 	}
-	if id, err := leaseops.IdentityIn(again); err != nil || id != "XYZ" {
+	if id, err := leaseops.IdentityIn(text); err != nil || id != "XYZ" {
 		t.Errorf("its identity is %q, %v", id, err)
 	}
 	for _, owner := range []string{"reserved for the identity ", "reserved for an import", "web-1"} {
 		mark.Owner = owner
-		if id, err := leaseops.IdentityIn(mark); id != "" || !errors.Is(err, lease.ErrInvalidRecord) {
+		text, err := mark.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := leaseops.IdentityIn(text); id != "" || !errors.Is(err, lease.ErrInvalidRecord) {
 			t.Errorf("of %q the identity is %q, %v", owner, id, err)
 		}
 	}

@@ -191,11 +191,7 @@ func (s *Store) markKey() string { return s.prefix + leaseops.MarkName }
 
 // identityIn returns the identity that the mark tells.
 func (s *Store) identityIn(mark *mvccpb.KeyValue) (string, error) {
-	record, err := s.decode(mark)
-	if err != nil {
-		return "", err
-	}
-	identity, err := leaseops.IdentityIn(record)
+	identity, err := leaseops.IdentityIn(mark.Value)
 	if err != nil {
 		err = invalid(string(mark.Key), err)
 	}

@@ -291,11 +291,7 @@ func noteDenied(err error) error {
 
 // identityIn returns the identity that the value of the mark tells.
 func (s *Store) identityIn(value string) (string, error) {
-	record, err := s.decode(leaseops.MarkName, value)
-	if err != nil {
-		return "", err
-	}
-	identity, err := leaseops.IdentityIn(record)
+	identity, err := leaseops.IdentityIn([]byte(value))
 	if err != nil {
 		err = s.invalid(leaseops.MarkName, err)
 	}
