@@ -33,8 +33,7 @@ type node struct {
 	home    authority.Database
 	schemas []string
 	// end ends the look for the end of the pool, when nothing is left to be given back.
-	end   context.CancelFunc
-	ended context.Context // is over: see isHomeless
+	end context.CancelFunc
 }
 
 // lookForEnd is how often a node looks whether the pool is still open whose database has its leases.
@@ -48,9 +47,6 @@ func (n *node) start() {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	n.end = end
-	ended, over := context.WithCancel(ctx)
-	over()
-	n.ended = ended
 	go func() {
 		ticker := time.NewTicker(lookForEnd)
 		defer ticker.Stop()
@@ -73,7 +69,9 @@ func (n *node) isHomeless() bool {
 		return false
 	}
 	// Of a pool that is open database/sql says that there was no time. It asks no server.
-	return !errors.Is(pool.PingContext(n.ended), context.Canceled)
+	ended, over := context.WithCancel(context.Background())
+	over()
+	return !errors.Is(pool.PingContext(ended), context.Canceled)
 }
 
 // giveUp closes a node whose pool was closed. What cannot be given back falls free by itself.
