@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
@@ -459,7 +458,7 @@ func (f *filler) prepareUpsert(db *gorm.DB, fr *frame) {
 		j.send(stmt, fr, fr.unrepeated(j))
 		return
 	}
-	current := f.resolved(db, conflict)
+	current := resolved(db, conflict)
 	switch meetsKey := !isAboutOther(fr.plan.schema, conflict); {
 	case db.Error != nil:
 	case !current.DoNothing:
@@ -497,22 +496,6 @@ func isAboutKey(db *gorm.DB, fr *frame, conflict clause.OnConflict) bool {
 		return dialect.Kind(db.Name()).HasTarget() || !others
 	}
 	return !others && isAssociation(db.Statement, conflict)
-}
-
-// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which
-// may be none. GORM puts them in only as it builds the statement.
-func (f *filler) resolved(db *gorm.DB, conflict clause.OnConflict) clause.OnConflict {
-	current, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
-	if !ok {
-		return conflict // INSERT IGNORE
-	}
-	if current.UpdateAll {
-		callbacks.ConvertToCreateValues(db.Statement)
-		current, _ = db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
-		current.UpdateAll = false
-		db.Statement.AddClause(current)
-	}
-	return current
 }
 
 // insertApart inserts some rows by a statement of their own, as the application has asked for. Hooks and
@@ -594,7 +577,7 @@ func (f *filler) judgeError(db *gorm.DB, fr *frame, original *gorm.Config) {
 	}
 	keys, is := fr.refusedKeys(db, refused)
 	if is {
-		setError(db, contested(db, keys, fr.state(db, fr.judge), db.Error))
+		setError(db, contested(db, keys, fr.state(db), db.Error))
 		if column := fr.judged(db).column; column.source != nil {
 			setError(db, fmt.Errorf("the keys of %s come from %s: %w",
 				fr.plan.schema.Name, column.source, db.Error))

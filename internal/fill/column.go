@@ -27,9 +27,7 @@ const TagLike = "like:"
 // TagFrom begins a tag that asks for a number of a named source.
 const TagFrom = "from:"
 
-// Source makes numbers for the plugin in place of its own generator. The plugin calls Fill once for
-// all rows of a statement. Fill sets every element of ids to a positive number that it has never
-// handed out before, or it returns an error. It must be safe for concurrent use.
+// Source is the Source of the root package.
 type Source interface {
 	Fill(ctx context.Context, ids []int64) error
 }

@@ -548,7 +548,7 @@ func (j *judge) refuse(db *gorm.DB, f *frame, found []int) bool {
 		text, _ := j.keyText(f, n)
 		keys = append(keys, text)
 	}
-	setError(db, contested(db, keys, f.state(db, j), nil))
+	setError(db, contested(db, keys, f.state(db), nil))
 	return true
 }
 
@@ -586,11 +586,11 @@ func madeBefore(stmt *gorm.Statement) []int64 {
 }
 
 // state says what is stored now.
-func (f *frame) state(db *gorm.DB, j *judge) string {
+func (f *frame) state(db *gorm.DB) string {
 	if InTransaction(db.Statement.ConnPool) {
 		return "nothing of this is stored once the transaction is rolled back, as GORM rolls back its own"
 	}
-	stored := "nothing of this statement"
+	stored, j := "nothing of this statement", f.judge
 	if j != nil && j.counts && j.affected > 0 {
 		var texts []string
 		for n := range j.rows {

@@ -38,7 +38,7 @@ func newUpsert(db *gorm.DB, fr *frame, conflict clause.OnConflict) *upsert {
 	}
 	cells := doubtful(db, fr, conflict)
 	if conflict.UpdateAll {
-		cells = append(cells, keepStored(db, fr)...)
+		cells = append(cells, keepStored(db, fr, conflict)...)
 	}
 	if len(cells) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func targetsPrimaryKey(s *schema.Schema, conflict clause.OnConflict) bool {
 // assignments they are. One clause serves all rows, so IDs that the user gave in such a column do not
 // overwrite stored ones either. Their cells are returned, because they may then differ from the
 // database.
-func keepStored(db *gorm.DB, f *frame) []cellID {
+func keepStored(db *gorm.DB, f *frame, conflict clause.OnConflict) []cellID {
 	stored := map[string]bool{}
 	var given []cellID
 	for c, column := range f.plan.columns {
@@ -156,17 +156,31 @@ func keepStored(db *gorm.DB, f *frame) []cellID {
 	if len(stored) == 0 {
 		return nil
 	}
-	callbacks.ConvertToCreateValues(db.Statement)
-	conflict, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
-	if !ok || db.Error != nil {
+	conflict = resolved(db, conflict)
+	if db.Error != nil {
 		return nil
 	}
 	conflict.DoUpdates = slices.DeleteFunc(slices.Clone(conflict.DoUpdates),
 		func(a clause.Assignment) bool { return stored[a.Column.Name] })
-	conflict.UpdateAll = false
 	conflict.DoNothing = len(conflict.DoUpdates) == 0
 	db.Statement.AddClause(conflict)
 	return given
+}
+
+// resolved returns the clause as GORM will build it: UPDATE ALL by the assignments that it stands for, which
+// may be none. GORM puts them in only as it builds the statement.
+func resolved(db *gorm.DB, conflict clause.OnConflict) clause.OnConflict {
+	current, ok := db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	if !ok {
+		return conflict // INSERT IGNORE
+	}
+	if current.UpdateAll {
+		callbacks.ConvertToCreateValues(db.Statement)
+		current, _ = db.Statement.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+		current.UpdateAll = false
+		db.Statement.AddClause(current)
+	}
+	return current
 }
 
 // searchKeys lists the ways to find the row that an element has become. The best come first.
