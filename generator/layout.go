@@ -170,13 +170,12 @@ func (l Layout) Validate() error {
 		faults = append(faults, fmt.Sprintf(format, args...))
 	}
 
-	epochOK := true
-	switch year := l.Epoch.UTC().Year(); {
+	year := l.Epoch.UTC().Year()
+	epochOK := minEpochYear <= year && year <= maxEpochYear
+	switch {
 	case l.Epoch.IsZero():
-		epochOK = false
 		fault("Epoch is not set")
-	case year < minEpochYear || year > maxEpochYear:
-		epochOK = false
+	case !epochOK:
 		fault("Epoch %s is outside the years %d to %d",
 			l.Epoch.UTC().Format(time.RFC3339), minEpochYear, maxEpochYear)
 	}
