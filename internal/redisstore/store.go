@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/attempt"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
 //go:embed now.lua
@@ -193,10 +194,7 @@ func (s *Store) run(
 
 // ended is the error of a request whose context has ended.
 func (s *Store) ended(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return fmt.Errorf("%s: %s: %w: %w", s.config.Package, s.Key(), ctx.Err(), cause)
-	}
-	return fmt.Errorf("%s: %s: %w", s.config.Package, s.Key(), ctx.Err())
+	return fmt.Errorf("%s: %s: %w", s.config.Package, s.Key(), errs.Ended(ctx))
 }
 
 func (s *Store) failed(err error) error {

@@ -47,10 +47,7 @@ func (s *Store) verify(ctx context.Context) error {
 		return Readable(err)
 	}
 	s.disks = len(known) == 1 && known[0] != nil
-	pipe := server.Pipeline()
-	look := lookAt(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // every command has its own error
-	return s.judged(look)
+	return s.judged(func() (Settings, error) { return s.settings(ctx) })
 }
 
 // confirmed sends a command that writes, and returns nil if what it wrote is safe, which whatever

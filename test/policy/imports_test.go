@@ -349,7 +349,7 @@ var rules = []rule{
 		why: "it creates databases with SQL only, as they were before a merge tool existed",
 	},
 	{
-		dir: "internal/redisstore", may: []string{"./internal/attempt", "github.com/redis/go-redis"},
+		dir: "internal/redisstore", may: []string{"./internal/attempt", "./internal/errs", "github.com/redis/go-redis"},
 		why: "stores of every kind keep a key of Redis with it, in modules of their own",
 	},
 	{
