@@ -1,6 +1,7 @@
 package leaseops_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -71,6 +72,69 @@ func TestRecordsOfAnotherIdentityThanTheirNoteAreRefusedWithTheCommandsThatLeadB
 			if !strings.Contains(c.err.Error(), words) {
 				t.Errorf("%v does not say %q", c.err, words)
 			}
+		}
+	}
+}
+
+// kept is a store in memory, as far as its identity goes.
+type kept struct {
+	note, mark string
+	used       bool
+	err        error
+}
+
+func (k *kept) identity() *leaseops.Identity {
+	command := func(identity string) string { return "RUN " + identity }
+	return &leaseops.Identity{
+		Package: "kept", Records: "the records", Note: "the note", MarkBy: command, NoteBy: command,
+		ReadNote: func(context.Context) (string, error) { return k.note, k.err },
+		MakeMark: func(_ context.Context, identity string, ifUsed bool) (string, error) {
+			if k.mark == "" && (k.used || !ifUsed) {
+				k.mark = identity
+			}
+			return k.mark, k.err
+		},
+		MakeNote: func(_ context.Context, identity string) (string, error) {
+			if k.note == "" {
+				k.note = identity
+			}
+			return k.note, k.err
+		},
+	}
+}
+
+func TestAnIdentityIsMadeWhereItIsMissingAndNotWhereItWasLost(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("it does not answer")
+	for name, c := range map[string]struct {
+		kept kept
+		want string // empty: any
+		err  error
+	}{
+		"nothing is there":                         {kept{}, "", nil},
+		"all is there":                             {kept{note: "A", mark: "A", used: true}, "A", nil},
+		"a mark without a note":                    {kept{mark: "A", used: true}, "A", nil},
+		"a note and records of an earlier version": {kept{note: "A", used: true}, "A", nil},
+		"records of an earlier version alone":      {kept{used: true}, "", nil},
+		"a note alone":                             {kept{note: "A"}, "", errs.ErrAuthority},
+		"a mark that is not noted":                 {kept{note: "A", mark: "B", used: true}, "", errs.ErrAuthority},
+		"no answer":                                {kept{err: broken}, "", broken},
+	} {
+		store := c.kept
+		identity := store.identity()
+		id, err := identity.Seen(t.Context())
+		if !errors.Is(err, c.err) || c.want != "" && id != c.want {
+			t.Errorf("%s: %q, %v", name, id, err)
+		}
+		if err != nil {
+			continue
+		}
+		if id == "" || store.note != id || store.mark != id {
+			t.Errorf("%s: %q, noted as %q, marked as %q", name, id, store.note, store.mark)
+		}
+		store.err = broken
+		if again, err := identity.Seen(t.Context()); err != nil || again != id {
+			t.Errorf("%s: the second time it is %q, %v", name, again, err)
 		}
 	}
 }
