@@ -113,7 +113,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
-	if db.Statement != nil && fill.InTransaction(db.Statement.ConnPool) && !fill.InTransaction(db.ConnPool) {
+	if fill.InTransaction(db.Statement.ConnPool) && !fill.InTransaction(db.ConnPool) {
 		err := fmt.Errorf("%w: db.Use was called on a transaction, whose locks would keep the node number from "+
 			"being leased: call it on the *gorm.DB of gorm.Open, at start-up", errs.ErrOptions)
 		fill.Guard(db, p.plans, err)
@@ -247,7 +247,7 @@ func (p *Plugin) Prepare(db *gorm.DB, models ...any) error {
 	for _, model := range models {
 		faults = append(faults, p.prepare(db, model, "", seen))
 		// The model has a schema of its own for another table.
-		if db.Statement != nil && db.Statement.Table != "" {
+		if db.Statement.Table != "" {
 			faults = append(faults, p.prepare(db, model, db.Statement.Table, seen))
 		}
 	}
@@ -271,9 +271,6 @@ func (p *Plugin) AutoMigrate(db *gorm.DB, models ...any) error {
 // statements and for its migrator only, so a dialector in place of the handle's own takes what a migrator
 // gets.
 func scoped(db *gorm.DB) *gorm.DB {
-	if db.Statement == nil {
-		return db
-	}
 	probe := db.Session(&gorm.Session{}) // the handle keeps its scopes
 	seen := &migratorProbe{Dialector: db.Dialector}
 	probe.Dialector = seen

@@ -117,10 +117,7 @@ func (m tables) Unwrap() gorm.Migrator { return m.Migrator }
 func (m tables) prepared(models []any, do func() error) error {
 	var faults []error
 	for _, model := range models {
-		stmt := &gorm.Statement{DB: m.db}
-		if m.db.Statement != nil {
-			stmt.Table = m.db.Statement.Table
-		}
+		stmt := &gorm.Statement{DB: m.db, Table: m.db.Statement.Table}
 		if _, name := model.(string); name || stmt.ParseWithSpecialTableName(model, stmt.Table) != nil {
 			continue
 		}

@@ -39,12 +39,9 @@ func duplicateOfMySQL(stmt *gorm.Statement, err error) (d duplicate, is bool) {
 	if !ok || !strings.Contains(text, "1062") {
 		return d, false
 	}
-	opening := strings.LastIndexByte(text, '\'')
-	if opening < 0 {
-		return d, false
-	}
-	first, last := strings.IndexByte(text, '\''), strings.LastIndexByte(text[:opening], '\'')
-	if first < 0 || last <= first {
+	first, opening := strings.IndexByte(text, '\''), strings.LastIndexByte(text, '\'')
+	last := strings.LastIndexByte(text[:max(opening, 0)], '\'')
+	if last <= first {
 		return d, false
 	}
 	d = duplicate{key: text[first+1 : last], index: text[opening+1:]}

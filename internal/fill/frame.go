@@ -145,9 +145,6 @@ func (t *frameTable) open(stmt *gorm.Statement, plan *Plan) *frame {
 		p.frame, p.one = f, oneCell{}
 		return f
 	}
-	if stmt.Clauses == nil {
-		stmt.Clauses = map[string]clause.Clause{}
-	}
 	if t.find(stmt) == nil {
 		t.spilled.Add(1)
 	}
