@@ -33,13 +33,9 @@ type checking struct {
 
 func newChecker(ws *workspace, d *decisions) *checker {
 	c := checking{ws: ws, report: &CheckReport{Plan: ws.given.Hash()}, missing: givenUp{}}
-	origins := make([]map[place]origin, len(ws.servers))
-	for i := range origins {
-		origins[i] = map[place]origin{}
-	}
 	return &checker{
 		checking: c, decisions: d, schema: &schemaCheck{checking: c}, data: &dataCheck{checking: c},
-		ids: &idCheck{checking: c, origins: origins}, inside: &insideCheck{checking: c},
+		ids: &idCheck{checking: c, origins: map[ofColumn]origin{}}, inside: &insideCheck{checking: c},
 		values: &valueCheck{checking: c, decisions: d},
 	}
 }

@@ -479,7 +479,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	input := &reader{src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	input := &reader{src: largest, size: 2000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
@@ -490,7 +490,13 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 // idCheck finds out which server made the IDs in a column.
 type idCheck struct {
 	checking
-	origins []map[place]origin // of columns, by position of the server
+	origins map[ofColumn]origin
+}
+
+// ofColumn is a column of a table of a server.
+type ofColumn struct {
+	tableServer
+	column string
 }
 
 // origin counts the IDs in a column that the server of the row has not made.
@@ -500,32 +506,13 @@ type origin struct {
 }
 
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
-// so most tables need no further comparison. The servers are asked at the same time.
+// so most tables need no further comparison.
 func (c *idCheck) check(ctx context.Context) error {
-	numbered := func(src *sourceTable) string {
-		if src == nil || len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
-			return ""
-		}
-		return src.pairs[src.key[0]].target.Name
-	}
-	err := atOnce(len(c.ws.servers), func(i int) error {
-		for _, j := range c.ws.order {
-			if column := numbered(j.sources[i]); column != "" {
-				if _, err := c.origin(ctx, j.sources[i], column); err != nil {
-					return fmt.Errorf("%s: table %s: %w", c.ws.servers[i].Name, j.name, err)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		column := numbered(src)
-		if column == "" {
+		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
 			return nil
 		}
+		column := src.pairs[src.key[0]].target.Name
 		o, err := c.origin(ctx, src, column)
 		if err != nil {
 			return err
@@ -556,31 +543,35 @@ func (c *idCheck) check(ctx context.Context) error {
 	})
 }
 
-// origin counts the IDs in a column by server.
+// origin counts the IDs in a column by server. The database leaves out those that the server itself has made,
+// which are mostly all: it would take several times as long to group them.
 func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (origin, error) {
-	key := place{src.job.name, column}
-	if o, ok := c.origins[src.server][key]; ok {
+	key := ofColumn{src.share(), column}
+	if o, ok := c.origins[key]; ok {
 		return o, nil
 	}
-	s := src.owner
-	name := "s." + s.db.Kind.Quote(column)
-	l := c.ws.layout
-	q := s.db.SQL(fmt.Sprintf("SELECT CASE WHEN %[1]s < %[2]d THEN -1 ELSE "+
-		"((%[1]s >> %[3]d) & %[4]d) END AS made_by, COUNT(*)", name, l.least, l.shift, l.mask),
-		src.sel.rows(src, name+" IS NOT NULL"), " GROUP BY 1")
+	db, l := src.owner.db, c.ws.layout
+	name := "s." + db.Kind.Quote(column)
+	madeBy := fmt.Sprintf("CASE WHEN %[1]s < %[2]d THEN -1 ELSE ((%[1]s >> %[3]d) & %[4]d) END", name, l.least,
+		l.shift, l.mask)
+	conditions := []string{name + " IS NOT NULL"}
+	for _, number := range src.owner.numbers() {
+		conditions = append(conditions, fmt.Sprintf("%s <> %d", madeBy, number))
+	}
+	q := db.SQL("SELECT ", madeBy, " AS made_by, COUNT(*)", src.sel.rows(src, conditions...), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
-	err := s.db.Each(ctx, q, func(values []any) error {
+	err := db.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values...)
 		switch {
 		case err != nil:
 		case n[0] < 0:
 			o.plain += n[1]
-		case !slices.Contains(s.numbers(), n[0]):
+		default:
 			o.others[n[0]] += n[1]
 		}
 		return err
 	})
-	c.origins[src.server][key] = o
+	c.origins[key] = o
 	return o, err
 }
 
