@@ -20,10 +20,6 @@ type valueCheck struct {
 	checking
 	decisions *decisions
 	refused   bool // a row cannot be copied as it is
-	// trial is the temporary table of the table that was tried last, or nil. The servers share it, because it
-	// takes a target longer to make such a table than to try a few rows.
-	trial   *sqldb.Trial
-	trialOf *tableJob
 }
 
 // maxRefused is how many rows of a table of a server are named one by one. Each takes the target several
@@ -32,10 +28,10 @@ const maxRefused = 1000
 
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
-func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
+func (c *valueCheck) all(ctx context.Context, decided bool) error {
 	var trials []*sourceTable
 	total := int64(0)
-	err = c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		need, err := c.needed(ctx, src, decided)
 		if need {
 			trials = append(trials, src)
@@ -46,7 +42,6 @@ func (c *valueCheck) all(ctx context.Context, decided bool) (err error) {
 	if err != nil || len(trials) == 0 {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.dropTrial(context.WithoutCancel(ctx))) }()
 	p := c.ws.newProgress("check", total)
 	for _, src := range trials {
 		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided, progress: p}
@@ -80,31 +75,6 @@ func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool)
 	return theirs != ours, err
 }
 
-// openTrial makes the temporary table for the rows of a server, unless that of the server before it will do.
-func (c *valueCheck) openTrial(ctx context.Context, src *sourceTable) error {
-	if c.trial != nil && c.trialOf == src.job && c.trial.Suits(src.columns(), src.raw) {
-		return nil
-	}
-	if err := c.dropTrial(ctx); err != nil {
-		return err
-	}
-	c.ws.stages++
-	name := fmt.Sprintf("merge_trial_%d", c.ws.stages)
-	var err error
-	c.trial, err = sqldb.NewTrial(ctx, c.ws.target, src.job.target, name, src.columns(), src.raw)
-	c.trialOf = src.job
-	return err
-}
-
-func (c *valueCheck) dropTrial(ctx context.Context) error {
-	if c.trial == nil {
-		return nil
-	}
-	last := c.trial
-	c.trial = nil
-	return last.Drop(ctx)
-}
-
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
 // is known to take them: the stage, whose columns have the types of the target, has taken each of them.
 func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, error) {
@@ -131,6 +101,7 @@ func (c *valueCheck) grows(src *sourceTable) bool {
 type rehearsal struct {
 	*valueCheck
 	src      *sourceTable
+	trial    *sqldb.Trial
 	server   string
 	decided  bool
 	compared []int // the positions of the columns that are read back
@@ -151,18 +122,22 @@ type finding struct {
 	aside bool // the run puts such rows into the quarantine
 }
 
-func (r *rehearsal) run(ctx context.Context) error {
-	if err := r.openTrial(ctx, r.src); err != nil {
+func (r *rehearsal) run(ctx context.Context) (err error) {
+	r.ws.stages++
+	name, j := fmt.Sprintf("merge_trial_%d", r.ws.stages), r.src.job
+	r.trial, err = sqldb.NewTrial(ctx, r.ws.target, j.target, name, r.src.columns(), r.src.raw)
+	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: j.name,
 			Message: fmt.Sprintf("values cannot be tried beforehand: the temporary table cannot be made: %v", err),
 			Remedy:  "a row that the target refuses will be named by the run"})
 		return nil
 	}
+	defer func() { err = errors.Join(err, r.trial.Drop(context.WithoutCancel(ctx))) }()
 	if r.trial.Untried != nil && !r.decided {
-		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: r.src.job.name,
+		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: j.name,
 			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",
 				r.trial.Untried),
 			Remedy: "a row for which there is no partition will be named by the run"})
@@ -180,7 +155,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 			return errEnough
 		}
 		rows := read.rows
-		r.progress.add(r.src.job.name, r.server, len(rows))
+		r.progress.add(j.name, r.server, len(rows))
 		for i := range rows {
 			if r.decided {
 				rows[i].before = slices.Clone(rows[i].values)

@@ -185,11 +185,6 @@ func (r *Trial) Write(ctx context.Context, rows [][]any) error {
 	return r.write(ctx, r.name, r.writer, numbered)
 }
 
-// Suits reports whether rows of another server can be tried in the same table.
-func (r *Trial) Suits(columns []*Column, raw bool) bool {
-	return r.raw == raw && slices.Equal(r.columns, columns)
-}
-
 func (r *Trial) write(ctx context.Context, name string, w *Writer, rows [][]any) error {
 	r.written[name] += len(rows)
 	err := error(nil)
