@@ -104,10 +104,10 @@ type rehearsal struct {
 	trial    *sqldb.Trial
 	server   string
 	decided  bool
-	compared []int // the positions of the columns that are read back
-	findings []finding
-	named    int64 // rows that the target refused
-	guilty   int   // the column in which it refused the last one
+	compared []int     // the positions of the columns that are read back
+	findings []Problem // what is wrong with columns
+	named    int64     // rows that the target refused
+	guilty   int       // the column in which it refused the last one
 	progress *progress
 }
 
@@ -115,12 +115,6 @@ const remedyOfValue = "correct it on its server, give the column a value by set:
 	"the target"
 
 const messageTooLong = "longer than the %d characters of the target, such as in row %s"
-
-// finding is what is wrong with a column.
-type finding struct {
-	Problem
-	aside bool // the run puts such rows into the quarantine
-}
 
 func (r *rehearsal) run(ctx context.Context) (err error) {
 	r.ws.stages++
@@ -183,13 +177,12 @@ func (r *rehearsal) fitting(rows []row) []row {
 			anyway := untyped && slices.Contains(r.src.job.target.Primary, p.target.Name)
 			switch {
 			case row.values[i] == nil && !p.target.Nullable && !anyway:
-				r.find(CodeNull, i, true,
+				r.find(CodeNull, i,
 					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
 			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
 				len(text) > p.target.MaxChars &&
 				utf8.RuneCountInString(text) > p.target.MaxChars:
-				r.find(CodeTooLong, i, !untyped,
-					fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
+				r.find(CodeTooLong, i, fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
 			default:
 				continue
 			}
@@ -239,12 +232,12 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 			return err
 		default:
 			r.guilty = index
-			r.find(CodeRefused, index, true, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
+			r.find(CodeRefused, index, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
 				quoted(row.values[index]), key, refused))
 			return nil
 		}
 	}
-	r.find(CodeRefused, -1, true, fmt.Sprintf("the target refuses the row, such as %s: %v", key, cause))
+	r.find(CodeRefused, -1, fmt.Sprintf("the target refuses the row, such as %s: %v", key, cause))
 	return nil
 }
 
@@ -256,7 +249,7 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 	return r.trial.Each(ctx, r.compared, func(n int, values []any) {
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
-				r.find(CodeChanged, index, false, fmt.Sprintf(
+				r.find(CodeChanged, index, fmt.Sprintf(
 					"the target would change the value, such as %s to %s in row %s", quoted(wrote), quoted(values[i]),
 					sqldb.KeyText(rows[n].key)))
 			}
@@ -266,21 +259,21 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 
 // unreadable notes a value that cannot be converted.
 func (r *rehearsal) unreadable(key string, p pair, err error) {
-	r.find(CodeColumnType, r.src.index(p.target.Name), false,
+	r.find(CodeColumnType, r.src.index(p.target.Name),
 		fmt.Sprintf("the value cannot be converted from %s to %s, such as in row %s: %v", p.source.Declared,
 			p.target.Declared, key, err))
 }
 
 // find counts a row. The first one of its kind is the example.
-func (r *rehearsal) find(code Code, index int, aside bool, message string) {
+func (r *rehearsal) find(code Code, index int, message string) {
 	column := ""
 	if index >= 0 {
 		column = r.src.pairs[index].target.Name
 	}
-	known := slices.IndexFunc(r.findings, func(f finding) bool { return f.Code == code && f.Column == column })
+	known := slices.IndexFunc(r.findings, func(p Problem) bool { return p.Code == code && p.Column == column })
 	if known < 0 {
-		known, r.findings = len(r.findings), append(r.findings, finding{Problem{Code: code, Server: r.server,
-			Table: r.src.job.name, Column: column, Message: message, Remedy: remedyOfValue}, aside})
+		known, r.findings = len(r.findings), append(r.findings, Problem{Code: code, Server: r.server,
+			Table: r.src.job.name, Column: column, Message: message, Remedy: remedyOfValue})
 	}
 	r.findings[known].Count++
 }
@@ -289,8 +282,10 @@ func (r *rehearsal) find(code Code, index int, aside bool, message string) {
 func (r *rehearsal) tell() {
 	j := r.src.job
 	keys := sqldb.ColumnNames(stagedColumns(j, j.target.Keys()))
-	for _, f := range r.findings {
-		p := f.Problem
+	for _, p := range r.findings {
+		// The run puts rows that the target refuses into the quarantine. SQLite takes a text that is too long.
+		aside := p.Code == CodeNull || p.Code == CodeRefused ||
+			p.Code == CodeTooLong && !r.ws.target.Kind.Untyped()
 		if p.Code == CodeRefused && r.named >= maxRefused {
 			p.Message += fmt.Sprintf("; it was not counted further than %d rows", maxRefused)
 		}
@@ -301,7 +296,7 @@ func (r *rehearsal) tell() {
 		switch {
 		case p.Code == CodeColumnType:
 			p.Remedy += "; convert: allows to cut a fraction of a second"
-		case f.aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, p.Column):
+		case aside && j.plan.BadRows == "quarantine" && !slices.Contains(keys, p.Column):
 			p.Remedy = "the run puts such rows into the quarantine"
 			if !reported(r.report.Warnings, p) {
 				r.report.warn(p)
@@ -310,9 +305,9 @@ func (r *rehearsal) tell() {
 				r.missing.add(r.src.share(), GivenUp{Quarantined: p.Count})
 			}
 			continue
-		case f.aside && p.Column != "" && !slices.Contains(keys, p.Column):
+		case aside && p.Column != "" && !slices.Contains(keys, p.Column):
 			p.Remedy += "; bad_rows: quarantine puts such rows aside"
-		case f.aside && p.Column == "":
+		case aside && p.Column == "":
 			p.Remedy = "correct it on its server, leave it out by where:, or change the table of the target; " +
 				"bad_rows: quarantine puts such rows aside"
 		}
