@@ -500,12 +500,8 @@ func (r *renamer) renamePage(ctx context.Context, key sqldb.UniqueKey, page []st
 				r.nameless[r.ref(g)] = true
 			}
 		}
-		var short any
-		if text := sqldb.ShortKey(g.key); text != g.key {
-			short = text
-		}
-		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, g.old, g.tries, short,
-			r.newKey(values), int64(0)}, values...)
+		rows[i] = append([]any{g.n + writtenAnew, int64(g.server), g.key, int64(0), g.old, g.tries,
+			sqldb.ShortKey(g.key), r.newKey(values)}, values...)
 	}
 	return changed, r.renamed.Write(ctx, rows)
 }
@@ -620,7 +616,7 @@ func (r *renamer) keepRenames(ctx context.Context) error {
 	name := r.job.target.Column(column).ReadExpression(t.Kind)
 	q := t.SQL("INSERT INTO ", r.decisions.name(tableRenames),
 		" (server, row_key, old_name, new_name, new_key, tbl, col) SELECT ", number,
-		" END, COALESCE(s.merge_row, s.merge_key), s.merge_old, ", name, ", s.merge_new, ").Text(r.job.name).
+		" END, s.merge_row, s.merge_old, ", name, ", s.merge_new, ").Text(r.job.name).
 		Add(", ").Text(column).Add(" FROM ", r.stage.name, " AS s WHERE s.merge_tries > 0 ORDER BY s.merge_n")
 	n, err := t.Run(ctx, q)
 	r.table.Renamed += n

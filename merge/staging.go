@@ -32,16 +32,16 @@ type stage struct {
 	byBytes bool
 }
 
-// stageLoaded is how many of the fixed columns are written when a stage is loaded. Where the plan exempts
-// rows from a rename, the last one is written, too.
-const stageLoaded = 3
+// stageLoaded is how many of the fixed columns are written when a stage is loaded. The others are of renamed
+// rows, which are written anew.
+const stageLoaded = 4
 
 // stageDefinition defines the columns that every stage has: a running number, the position of the server, the
-// key of the row, its old name, how many new names were tried, the short form of a long key, the key of a
-// renamed row in the target, and 1 for a row that keeps its name whatever others are called.
+// key of the row, and 1 for a row that keeps its name whatever others are called; of renamed rows the old
+// name, how many new ones were tried, the key as the list of renames has it, and the key in the target.
 const stageDefinition = "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGINT, merge_key TEXT, " +
-	"merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), merge_new VARCHAR(500), " +
-	"merge_exempt BIGINT DEFAULT 0"
+	"merge_exempt BIGINT, merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
+	"merge_new VARCHAR(500)"
 
 // fixedColumns returns these columns.
 func fixedColumns() []*sqldb.Column { return defined(stageDefinition) }
@@ -58,12 +58,8 @@ func newStage(ctx context.Context, d *decisions, j *tableJob, keys []sqldb.Uniqu
 	if err := s.create(ctx); err != nil {
 		return nil, fmt.Errorf("table %s: the keys cannot be compared: %w", j.name, err)
 	}
-	fixed := fixedColumns()
-	loaded := fixed[:stageLoaded:stageLoaded]
-	if j.exempts() {
-		loaded = append(loaded, fixed[len(fixed)-1])
-	}
-	out := sqldb.NewWriter(ws.target, s.name, append(loaded, s.columns...), false)
+	loaded := append(fixedColumns()[:stageLoaded], s.columns...)
+	out := sqldb.NewWriter(ws.target, s.name, loaded, false)
 	for _, src := range j.present() {
 		out.Raw = src.raw
 		if err := s.load(ctx, src, out, tick); err != nil {
@@ -138,22 +134,14 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 			return err
 		}
 		batch := make([][]any, len(rows))
-		long := map[int64]string{} // by the number of the row, short forms of long keys, which few tables have
 		for i, r := range rows {
 			s.rows++
-			key := sqldb.KeyText(r.key)
-			if short := sqldb.ShortKey(key); short != key {
-				long[s.rows] = short
+			exempt := int64(1)
+			if r.holds(src.competes) {
+				exempt = 0
 			}
 			values := make([]any, 0, stageLoaded+len(s.columns))
-			values = append(values, s.rows, int64(src.server), key)
-			if s.job.exempts() {
-				exempt := int64(1)
-				if r.holds(src.competes) {
-					exempt = 0
-				}
-				values = append(values, exempt)
-			}
+			values = append(values, s.rows, int64(src.server), sqldb.KeyText(r.key), exempt)
 			for _, index := range positions {
 				if index < 0 {
 					values = append(values, nil)
@@ -166,13 +154,6 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		if err := out.Write(ctx, batch); err != nil {
 			return fmt.Errorf("%s: table %s: the keys cannot be compared: %w", src.owner.Name,
 				s.job.name, err)
-		}
-		for n, short := range long {
-			q := s.ws.target.SQL("UPDATE ", s.name, " SET merge_row = ").Bind(short).
-				Add(" WHERE merge_n = ").Bind(n)
-			if _, err := s.ws.target.Run(ctx, q); err != nil {
-				return err
-			}
 		}
 		tick(int(read.read))
 		return nil
