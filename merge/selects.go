@@ -513,9 +513,9 @@ func (r *reader) steady(s selection) bool {
 		s.kept(r.src.job, "s") == ""
 }
 
-func leadingOf(j *tableJob, ref sqldb.Reference, server int) leading {
-	return leading{j.name, strings.Join(ref.Columns, "\x00"), ref.Parent, strings.Join(ref.Target, "\x00"),
-		ref.When, server}
+// leadingOf names a reference of a table on a server.
+func leadingOf(j *tableJob, ref sqldb.Reference, server int) string {
+	return fmt.Sprintf("%q %q %q %q %q %d", j.name, ref.Columns, ref.Parent, ref.Target, ref.When, server)
 }
 
 const (
@@ -527,7 +527,7 @@ const (
 
 // find looks at every reference, parents first.
 func (e *elsewhere) find(ctx context.Context, report *CheckReport) error {
-	e.known = map[leading]verdict{}
+	e.known = map[string]verdict{}
 	return e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {

@@ -314,12 +314,6 @@ type circle struct {
 // the same row for every server and for the target. Others are judged by the rows of their own server.
 type elsewhere struct {
 	ws *workspace
-	// known are the values of each reference that lead to no row of their own server.
-	known map[leading]verdict
-}
-
-// leading is a reference of a table on a server.
-type leading struct {
-	table, column, parent, target, when string
-	server                              int
+	// known are the values of each reference, by [leadingOf], that lead to no row of their own server.
+	known map[string]verdict
 }
