@@ -253,12 +253,11 @@ func (d *DB) Fetch(ctx context.Context, s *Statement, f Fetch, fn func(values []
 	for i := range cells {
 		cells[i].text, into[i] = i < len(f.Texts) && f.Texts[i], &cells[i]
 	}
-	var memory slab
 	for rows.Next() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		values := memory.take(len(columns) + f.More)
+		values := make([]any, len(columns)+f.More)
 		for i := range cells {
 			cells[i].into = &values[i]
 		}
@@ -304,19 +303,4 @@ func (c *cell) Scan(v any) error {
 		*c.into = append([]byte{}, b...)
 	}
 	return nil
-}
-
-// slab allocates the slices of many rows in one piece.
-type slab struct{ free []any }
-
-// slabRows is how many rows share one allocation.
-const slabRows = 64
-
-func (s *slab) take(n int) []any {
-	if len(s.free) < n {
-		s.free = make([]any, n*slabRows)
-	}
-	taken := s.free[:n:n]
-	s.free = s.free[n:]
-	return taken
 }
