@@ -572,51 +572,24 @@ func intersect(a, b ranges) (both ranges) {
 const mostGaps = 10_000
 
 // freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
-// no value.
-func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (free ranges,
-	err error) {
-	whole := ranges{{1, bound}}
+// no value. In a column that is no whole number, each run of digits may be a key: of a decimal, of a text, of
+// a list or of a document.
+func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (ranges, error) {
+	free := ranges{{1, bound}}
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	if slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
-		return whole, nil
+		return free, nil
 	}
-	name := d.Kind.Quote(held.Name)
+	c, list, rest := t.Column(held.Name), "", ""
+	shown := c.ReadExpression(d.Kind)
 	if held.bits.used() {
-		name = held.bits.sql(d.Kind, columns)
-	} else if t.Column(held.Name).Family != sqldb.FamilyInt {
-		return spelled(ctx, d, t.Column(held.Name), t.Name, need, whole)
+		shown = held.bits.sql(d.Kind, columns)
 	}
-	values := "(SELECT DISTINCT " + name + " AS x FROM " + d.Kind.Quote(held.Table) + " WHERE " + name +
-		" > 0 AND " + name + " <= " + strconv.FormatInt(bound, 10) + ") AS v"
-	ends, err := d.Strings(ctx, d.SQL("SELECT MIN(x), MAX(x) FROM ", values))
-	if err != nil || ends[0][0] == "" {
-		return whole, err
+	if held.bits.used() || c.Family == sqldb.FamilyInt {
+		list, rest = "DISTINCT ", " WHERE "+shown+" BETWEEN 1 AND "+strconv.FormatInt(bound, 10)+" ORDER BY 1"
 	}
-	rows, err := d.Strings(ctx, d.SQL("SELECT x, y FROM (SELECT x, LEAD(x) OVER (ORDER BY x)",
-		" AS y FROM ", values, ") AS w WHERE y - x > ", strconv.FormatInt(need, 10), " ORDER BY x LIMIT ",
-		strconv.Itoa(mostGaps)))
-	if err != nil {
-		return nil, err
-	}
-	rows = append([][]string{{"0", ends[0][0]}}, append(rows, []string{ends[0][1], fmt.Sprint(bound + 1)})...)
-	for _, pair := range rows {
-		values, err := numbers(pair[0], pair[1])
-		if err != nil {
-			return nil, nil // It is no whole number, as a column of SQLite may have: nothing is known of it.
-		}
-		if r := (keySpan{values[0] + 1, values[1] - 1}); r.least <= r.greatest {
-			free = append(free, r)
-		}
-	}
-	return free, nil
-}
-
-// spelled is freeOf for a column that is no whole number. Each run of digits in it may be a key: of a
-// decimal, of a text, of a list or of a document.
-func spelled(ctx context.Context, d *sqldb.DB, c *sqldb.Column, table string, need int64,
-	free ranges) (ranges, error) {
-	q := d.SQL("SELECT ", c.ReadExpression(d.Kind), " FROM ", d.Kind.Quote(table), " AS s")
-	err := d.Each(ctx, q, func(values []any) error {
+	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
+	err := d.EachSteady(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {
 			text = strconv.FormatFloat(f, 'f', -1, 64)
@@ -640,7 +613,10 @@ func (all ranges) without(n, need int64) ranges {
 	r := all[i]
 	both := ranges{{r.least, n - 1}, {n + 1, r.greatest}}.atLeast(need)
 	all = slices.Replace(all, i, i+1, both...)
-	return all[:min(len(all), mostGaps)]
+	if len(all) > mostGaps {
+		all = slices.Delete(all, mostGaps-1, len(all)-1)
+	}
+	return all
 }
 
 // referring returns the columns of copied tables that follow the keys of each table.
