@@ -303,9 +303,6 @@ func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) (faults []Problem)
 // resolved returns the plan with each column of its identities as a reference of its table, which is the one
 // form on which everything else works. It also returns the entries that name no column.
 func (p *Plan) resolved(target map[string]*sqldb.Table) (*Plan, []Problem) {
-	if len(p.Identities) == 0 {
-		return p, nil
-	}
 	all := *p
 	all.Identities, all.Tables = nil, map[string]*TablePlan{}
 	for name, t := range p.Tables {

@@ -210,12 +210,11 @@ func (c *collapser) collapse(ctx context.Context) error {
 		return err
 	}
 	c.endGroup()
-	return c.values.Write(ctx, c.out)
+	return cmp.Or(c.values.Write(ctx, c.out), c.stage.remove(ctx, 2))
 }
 
 func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 	var drops [][]any
-	var gone []stagedRow
 	resolution := "dropped"
 	if c.job.plan.Policy == Sum {
 		resolution = "added"
@@ -233,12 +232,8 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		c.table.Dropped++
 		drops = append(drops, []any{c.job.name, c.ws.servers[g.server].Number, sqldb.ShortKey(g.key),
 			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
-		gone = append(gone, g)
 	}
-	if err := c.drops.Write(ctx, drops); err != nil {
-		return err
-	}
-	return c.stage.remove(ctx, gone)
+	return c.drops.Write(ctx, drops)
 }
 
 // differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
@@ -440,8 +435,7 @@ func (r *renamer) renameFound(ctx context.Context, key sqldb.UniqueKey) (changed
 	if err != nil {
 		return 0, err
 	}
-	return changed, r.ws.target.Exec(ctx, "DELETE FROM "+r.stage.name+
-		" WHERE merge_n IN (SELECT merge_member FROM "+r.stage.found+")")
+	return changed, r.stage.remove(ctx, 1)
 }
 
 // preference returns the order of the rows of a group: first those with their old name, then those that got

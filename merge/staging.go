@@ -309,19 +309,10 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 	})
 }
 
-// remove deletes rows from the stage.
-func (s *stage) remove(ctx context.Context, rows []stagedRow) error {
-	for batch := range slices.Chunk(rows, 500) {
-		members := make([]any, len(batch))
-		for i, r := range batch {
-			members[i] = r.n
-		}
-		q := s.ws.target.SQL("DELETE FROM ", s.name, " WHERE merge_n IN (").BindAll(members...).Add(")")
-		if _, err := s.ws.target.Run(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
+// remove deletes from the stage the rows that were found, from a rank on.
+func (s *stage) remove(ctx context.Context, rank int) error {
+	return s.ws.target.Exec(ctx, "DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_member FROM "+s.found+
+		" WHERE merge_rank >= "+strconv.Itoa(rank)+")")
 }
 
 // index returns the position of a column in the values of a staged row, or -1.
