@@ -62,9 +62,9 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	case wayCopy:
 		err = c.direct(ctx, c.pipe)
 	case wayInsertSelect:
-		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+".", ""))
+		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+"."))
 	case wayAttach:
-		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.", "main.")),
+		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.")),
 			c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
 	}
 	if e := c.entry; err == nil && e.read != e.expected {
@@ -382,16 +382,13 @@ func (c *copier) direct(ctx context.Context,
 	return nil
 }
 
-// insertSelect lets the target read the source, whose tables have a prefix there, as its own may have.
-func (c *copier) insertSelect(
-	prefix, own string,
-) func(ctx context.Context) (n int64, last []string, err error) {
+// insertSelect lets the target read the source, whose tables have a prefix there.
+func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
 	k := c.ws.target.Kind
 	s := c.src.sel
 	s.prefix = prefix
-	into := own + k.Quote(c.src.job.name)
 	return func(ctx context.Context) (n int64, last []string, err error) {
-		q := c.ws.target.SQL("INSERT INTO ", into, " (", k.QuoteAll(c.src.names()), ") SELECT ")
+		q := c.ws.target.SQL("INSERT INTO ", k.Quote(c.src.job.name), " (", k.QuoteAll(c.src.names()), ") SELECT ")
 		for i, expression := range c.selected(s) {
 			if i > 0 {
 				q.Add(", ")

@@ -56,7 +56,8 @@ func Canonical(v any, target *Column, raw bool) (any, error) {
 	case FamilyFloat:
 		out, err = floatOf(v)
 	case FamilyDecimal:
-		out, err = decimalOf(v)
+		out = decimalText(v)
+		_, err = strconv.ParseFloat(decimalText(v), 64)
 	case FamilyBytes:
 		if b, ok := v.([]byte); ok {
 			return b, nil
@@ -176,12 +177,6 @@ func floatOf(v any) (any, error) {
 		return float64(v), nil
 	}
 	return strconv.ParseFloat(Text(v), 64)
-}
-
-func decimalOf(v any) (any, error) {
-	text := decimalText(v)
-	_, err := strconv.ParseFloat(text, 64)
-	return text, err
 }
 
 func decimalText(v any) string {

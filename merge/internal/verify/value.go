@@ -100,7 +100,8 @@ func (f form) append(b []byte, v any) []byte {
 	default:
 		b = f.appendText(b, v)
 	}
-	return sized(b, begin)
+	binary.BigEndian.PutUint32(b[begin-4:], uint32(len(b)-begin)) //nolint:gosec // a value is below 4 GiB
+	return b
 }
 
 // appendText appends a value as it is.
@@ -133,12 +134,6 @@ func storedAs(v any) byte {
 		return 'b'
 	}
 	return 'x'
-}
-
-// sized writes the length of what begins at a position into the four bytes before it.
-func sized(b []byte, begin int) []byte {
-	binary.BigEndian.PutUint32(b[begin-4:], uint32(len(b)-begin)) //nolint:gosec // a value is below 4 GiB
-	return b
 }
 
 // appendNumber writes whole and decimal numbers without trailing zeros.
