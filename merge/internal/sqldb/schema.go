@@ -88,12 +88,12 @@ func addPart(t *Table, key UniqueKey, part KeyPart) {
 }
 
 // compute puts the expression of a generated column into the keys that contain it, because keys are compared
-// before such a column has a value. The row holds table, column and expression.
-func compute(t *Table, row []string) {
+// before such a column has a value. The keys were read before. A column that is not generated has "".
+func compute(t *Table, column, expression string) {
 	for i := range t.Unique {
 		for n, part := range t.Unique[i].Parts {
-			if part.Column == row[1] && row[2] != "" {
-				t.Unique[i].Parts[n] = KeyPart{Expression: "(" + row[2] + ")"}
+			if part.Column == column && expression != "" {
+				t.Unique[i].Parts[n] = KeyPart{Expression: "(" + expression + ")"}
 			}
 		}
 	}

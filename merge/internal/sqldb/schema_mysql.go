@@ -31,10 +31,6 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	}
 	return readTables(ctx, d, `SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
 		AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name`,
-		reading{`SELECT table_name, column_name, data_type, column_type, is_nullable, column_default IS NOT NULL,
-			extra, character_maximum_length, collation_name, datetime_precision, column_default
-			FROM information_schema.columns WHERE table_schema = DATABASE()
-			ORDER BY table_name, ordinal_position`, mysqlColumn},
 		reading{"SELECT table_name, index_name, column_name, COALESCE(sub_part, 0), " + expression +
 			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
 			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
@@ -43,9 +39,10 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			FROM information_schema.statistics o WHERE o.table_schema = s.table_schema AND
 			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL)
 			ORDER BY table_name, index_name, seq_in_index`, addSorted()},
-		reading{`SELECT table_name, column_name, generation_expression FROM information_schema.columns
-			WHERE table_schema = DATABASE() AND generation_expression <> ''`,
-			func(t *Table, row []string) { compute(t, []string{row[0], row[1], mysqlExpression(row[2])}) }},
+		reading{`SELECT table_name, column_name, data_type, column_type, is_nullable, column_default IS NOT NULL,
+			extra, character_maximum_length, collation_name, datetime_precision, column_default,
+			generation_expression FROM information_schema.columns WHERE table_schema = DATABASE()
+			ORDER BY table_name, ordinal_position`, mysqlColumn},
 		reading{`SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
 			FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
 			AND referenced_table_schema = DATABASE()
@@ -87,6 +84,7 @@ func mysqlColumn(t *Table, row []string) {
 		c.sequence = "`" + def
 	}
 	t.Columns = append(t.Columns, c)
+	compute(t, c.Name, mysqlExpression(row[11]))
 }
 
 func mysqlKeyPart(t *Table, row []string) {

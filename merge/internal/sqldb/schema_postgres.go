@@ -28,17 +28,6 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			func(t *Table, row []string) {
 				t.Heirs, t.Hidden = row[1] == "1" && !t.partitioned, row[2] == "1"
 			}},
-		// What a collation does stands in other columns in other versions.
-		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
-			a.attnotnull, a.atthasdef, a.attidentity <> '' OR EXISTS (SELECT 1 FROM pg_attrdef e WHERE
-				e.adrelid = a.attrelid AND e.adnum = a.attnum AND pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%'),
-			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
-			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
-				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
-			format_type(a.atttypid, -1) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
-			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
-			ORDER BY c.relname, a.attnum`, postgresColumn},
 		// PostgreSQL 14 has no column for NULLS NOT DISTINCT.
 		reading{`SELECT c.relname, x.relname, i.indisprimary, a.attname,
 			pg_get_indexdef(i.indexrelid, k.n::int, true), pg_get_expr(i.indpred, i.indrelid, true),
@@ -54,9 +43,18 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
 			WHERE c.relnamespace = {here} AND NOT i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL
 			ORDER BY c.relname, x.relname, k.n`, addSorted()},
-		reading{`SELECT c.relname, a.attname, pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a
-			JOIN pg_class c ON c.oid = a.attrelid JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
-			WHERE c.relnamespace = {here} AND a.attgenerated <> ''`, compute},
+		// What a collation does stands in other columns in other versions.
+		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
+			a.attnotnull, a.atthasdef, a.attidentity <> '' OR pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%',
+			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
+			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
+				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
+			format_type(a.atttypid, -1), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END
+			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
+			LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+			ORDER BY c.relname, a.attnum`, postgresColumn},
 		reading{`SELECT c.relname, o.conname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
 			WHERE o.contype = 'x' AND c.relnamespace = {here} ORDER BY 1, 2`,
 			func(t *Table, row []string) { t.Exclusions = append(t.Exclusions, row[1]) }},
@@ -97,6 +95,7 @@ func postgresColumn(t *Table, row []string) {
 		c.precision = mod
 	}
 	t.Columns = append(t.Columns, c)
+	compute(t, c.Name, row[13])
 }
 
 func postgresKeyPart(t *Table, row []string) {
