@@ -521,8 +521,7 @@ func (r *relation) identifies(columns []string) bool {
 // each other.
 type catalogQueries struct {
 	columns string // table, column, type, nullable, digits, computed, rule
-	primary string // table, column
-	unique  string // table, index, column, collation of the index
+	keys    string // table, index or "" for the primary key, column, collation of the index
 	opaque  string // table, text
 	links   string // table, constraint, column, parent, parent's column or "" for its primary key
 }
@@ -558,8 +557,11 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 			}
 		}
 	}
-	each(q.primary, func(t *relation, row []string) { t.primary = append(t.primary, row[1]) })
-	each(q.unique, func(t *relation, row []string) {
+	each(q.keys, func(t *relation, row []string) {
+		if row[1] == "" {
+			t.primary = append(t.primary, row[2])
+			return
+		}
 		if n := len(t.unique); n == 0 || t.unique[n-1].name != row[1] {
 			t.unique = append(t.unique, uniqueKey{name: row[1]})
 		}
@@ -611,11 +613,9 @@ func sqliteCatalog() catalogQueries {
 		// 1 is a hidden column of a virtual table, 2 and 3 are computed.
 		columns: `SELECT m.name, x.name, x.type, x."notnull" = 0 AND x.pk = 0, '', x.hidden <> 0, ''` +
 			sqliteTables + `pragma_table_xinfo(m.name) AS x WHERE x.hidden <> 1 ORDER BY m.name, x.cid`,
-		primary: `SELECT m.name, x.name` + sqliteTables +
-			`pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 ORDER BY m.name, x.pk`,
-		unique: `SELECT m.name, l.name, x.name, x.coll` + sqliteUnique +
-			`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain +
-			` ORDER BY m.name, l.name, x.seqno`,
+		keys: `SELECT m.name, '', x.name, '', x.pk` + sqliteTables + `pragma_table_xinfo(m.name) AS x
+			WHERE x.pk > 0 UNION ALL SELECT m.name, l.name, x.name, x.coll, x.seqno` + sqliteUnique +
+			`JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND ` + sqlitePlain + ` ORDER BY 1, 2, 5`,
 		opaque: `SELECT m.name, i.sql` + sqliteUnique +
 			`JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name WHERE NOT ` + sqlitePlain,
 		// The name of the parent may be in other letters.
@@ -635,13 +635,11 @@ func mysqlCatalog() catalogQueries {
 			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
 			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
 			ORDER BY c.table_name, c.ordinal_position`,
-		primary: `SELECT table_name, column_name FROM information_schema.statistics
-			WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index`,
-		unique: `SELECT s.table_name, s.index_name, s.column_name, '' FROM information_schema.statistics s
-			WHERE s.table_schema = DATABASE() AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
-			AND NOT EXISTS (SELECT 1 FROM information_schema.statistics x WHERE x.table_schema = s.table_schema
-				AND x.table_name = s.table_name AND x.index_name = s.index_name
-				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL))
+		keys: `SELECT s.table_name, NULLIF(s.index_name, 'PRIMARY'), s.column_name, ''
+			FROM information_schema.statistics s WHERE s.table_schema = DATABASE() AND s.non_unique = 0
+			AND (s.index_name = 'PRIMARY' OR NOT EXISTS (SELECT 1 FROM information_schema.statistics x
+				WHERE x.table_schema = s.table_schema AND x.table_name = s.table_name AND x.index_name = s.index_name
+				AND (x.column_name IS NULL OR x.sub_part IS NOT NULL)))
 			ORDER BY s.table_name, s.index_name, s.seq_in_index`,
 		// An expression may be over any column.
 		opaque: `SELECT table_name, COALESCE(column_name, '*') FROM information_schema.statistics
@@ -667,16 +665,12 @@ func postgresCatalog() catalogQueries {
 			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			ORDER BY c.relname, a.attnum`,
-		primary: `SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-			JOIN pg_namespace n ON n.oid = c.relnamespace
-			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
-			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indisprimary AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, k.at`,
-		unique: `SELECT c.relname, x.relname, a.attname, '' FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+		keys: `SELECT c.relname, CASE WHEN NOT i.indisprimary THEN x.relname END, a.attname, ''
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 			JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 			CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, at)
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indisunique AND NOT i.indisprimary AND i.indexprs IS NULL AND i.indpred IS NULL
+			WHERE i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL
 			AND k.at <= i.indnkeyatts AND` + postgresHere + `ORDER BY c.relname, x.relname, k.at`,
 		opaque: `SELECT c.relname, pg_get_indexdef(i.indexrelid) || ' ' || COALESCE((SELECT string_agg(
 				pg_get_expr(x.adbin, x.adrelid), ' ') FROM pg_attrdef x WHERE x.adrelid = c.oid), '')
