@@ -12,22 +12,18 @@ type reading struct {
 	add  func(t *Table, row []string)
 }
 
-// readTables makes the tables that a query names, and adds to them what the readings find.
-func readTables(ctx context.Context, d *DB, names string, readings ...reading) (map[string]*Table, error) {
-	rows, err := d.Strings(ctx, d.SQL(here(names)))
-	if err != nil {
-		return nil, err
-	}
+// readTables makes the tables that the first of some readings names, and adds to them what all of them find.
+func readTables(ctx context.Context, d *DB, readings ...reading) (map[string]*Table, error) {
 	tables := map[string]*Table{}
-	for _, row := range rows {
-		tables[row[0]] = &Table{Name: row[0], partitioned: len(row) > 1 && row[1] == "1"}
-	}
-	for _, r := range readings {
+	for i, r := range readings {
 		rows, err := d.Strings(ctx, d.SQL(here(r.text)))
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
+			if i == 0 {
+				tables[row[0]] = &Table{Name: row[0]}
+			}
 			if t := tables[row[0]]; t != nil {
 				r.add(t, row)
 			}

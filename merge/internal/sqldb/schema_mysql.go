@@ -29,8 +29,11 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	if n > 0 {
 		expression = "expression"
 	}
-	return readTables(ctx, d, `SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
-		AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name`,
+	return readTables(ctx, d,
+		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t
+			LEFT JOIN information_schema.engines e ON e.engine = t.engine AND e.transactions = 'NO'
+			WHERE t.table_schema = DATABASE() AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')`,
+			func(t *Table, row []string) { t.Engine = row[1] }},
 		reading{"SELECT table_name, index_name, column_name, COALESCE(sub_part, 0), " + expression +
 			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
 			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
@@ -48,11 +51,7 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			AND referenced_table_schema = DATABASE()
 			ORDER BY table_name, constraint_name, ordinal_position`, references()},
 		reading{`SELECT event_object_table, trigger_name FROM information_schema.triggers
-			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger},
-		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t
-			JOIN information_schema.engines e ON e.engine = t.engine
-			WHERE t.table_schema = DATABASE() AND e.transactions = 'NO'`,
-			func(t *Table, row []string) { t.Engine = row[1] }})
+			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger})
 }
 
 func mysqlColumn(t *Table, row []string) {

@@ -37,7 +37,8 @@ const sqliteOwn = ` FROM (SELECT name, sql FROM sqlite_master WHERE type = 'tabl
 
 // sqliteTables reads the tables of a SQLite database.
 func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
-	return readTables(ctx, d, "SELECT m.name"+sqliteOwn,
+	return readTables(ctx, d,
+		reading{"SELECT m.name" + sqliteOwn, func(*Table, []string) {}},
 		// hidden: 1 is a hidden column of a virtual table, 2 and 3 are generated columns.
 		reading{`SELECT m.name, x.name, x.type, x."notnull", x.dflt_value IS NOT NULL, x.pk, x.hidden` +
 			sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
