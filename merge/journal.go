@@ -92,6 +92,14 @@ func numbers(values ...any) ([]int64, error) {
 	return all, nil
 }
 
+// oneIf returns how the tables of a merge hold a boolean.
+func oneIf(so bool) int64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
 // needed reports whether a merge needs a name of the target for a table of its own. Its temporary tables
 // would hide or meet those of a game.
 func needed(kind sqldb.Kind, name string) bool {
@@ -191,12 +199,9 @@ func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*ent
 
 // record writes an entry, in the transaction of its chunk.
 func (jr *journal) record(ctx context.Context, e *entry) error {
-	done := int64(0)
-	if e.done {
-		done = 1
-	}
 	q := jr.target.SQL("UPDATE ", jr.target.Kind.Quote(tableJournal), " SET rows_read = ").Bind(e.read).
-		Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(done).Add(" WHERE step = ").Bind(e.step).
+		Add(", rows_written = ").Bind(e.written).Add(", done = ").Bind(oneIf(e.done)).
+		Add(" WHERE step = ").Bind(e.step).
 		Add(" AND tbl = ").Bind(e.share.table).Add(" AND server = ").Bind(e.share.server)
 	_, err := jr.target.Run(ctx, q)
 	jr.failpoint("recorded")

@@ -231,24 +231,21 @@ func (c *collapser) page(ctx context.Context, page []stagedRow) error {
 		c.note(c.key, c.keeper, g, resolution, "")
 		c.table.Dropped++
 		drops = append(drops, []any{c.job.name, c.ws.servers[g.server].Number, sqldb.ShortKey(g.key),
-			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, c.differs(g)})
+			c.ws.servers[c.keeper.server].Number, c.keeper.key, "equal in " + c.key.Name, oneIf(c.differs(g))})
 	}
 	return c.drops.Write(ctx, drops)
 }
 
-// differs is 1 for a row that has another value than the keeper of its group, and 0 for one that has not.
-func (c *collapser) differs(g stagedRow) int64 {
-	for _, i := range c.rest {
+// differs reports whether a row has another value than the keeper of its group.
+func (c *collapser) differs(g stagedRow) bool {
+	return slices.ContainsFunc(c.rest, func(i int) bool {
 		a, b, column := g.values[i], c.keeper.values[i], c.stage.columns[i]
 		same := sqldb.Same(a, b, column, c.exact)
 		if c.exact || column.Family == sqldb.FamilyOther { // of one type and one text
 			same = fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) && sqldb.Text(a) == sqldb.Text(b)
 		}
-		if !same {
-			return 1
-		}
-	}
-	return 0
+		return !same
+	})
 }
 
 // add adds a row to the totals of the current group.

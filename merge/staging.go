@@ -136,12 +136,8 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 		batch := make([][]any, len(rows))
 		for i, r := range rows {
 			s.rows++
-			exempt := int64(1)
-			if r.holds(src.competes) {
-				exempt = 0
-			}
 			values := make([]any, 0, stageLoaded+len(s.columns))
-			values = append(values, s.rows, int64(src.server), sqldb.KeyText(r.key), exempt)
+			values = append(values, s.rows, int64(src.server), sqldb.KeyText(r.key), oneIf(!r.holds(src.competes)))
 			for _, index := range positions {
 				if index < 0 {
 					values = append(values, nil)
