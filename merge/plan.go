@@ -489,47 +489,36 @@ func (f *planFile) compact(root *yaml.Node) {
 	}
 }
 
-// wrapped breaks lines that are too long behind commas, which YAML allows within brackets.
+// wrapped breaks lines that are too long behind commas, which YAML allows within brackets: at the last one
+// before so many bytes, or else at the next one. A comma of a quoted text is none.
 func wrapped(text string) string {
 	const longest = 110
+	pieces := regexp.MustCompile(`(?:[\[{]|[,:?-] )(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*')|,`)
 	var out strings.Builder
 	for line := range strings.Lines(text) {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))] + "    "
-		within := false
-		for len(line) > longest+1 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			index := breakAt(line, longest, within)
-			if index == 0 {
-				break
-			}
-			out.WriteString(strings.TrimRight(line[:index], " ") + "\n")
-			line, within = indent+line[index:], true
+		indent, begin, end, width := len(line)-len(strings.TrimLeft(line, " ")), 0, 0, longest
+		breakLine := func() {
+			out.WriteString(strings.TrimRight(line[begin:end], " ") + "\n" + strings.Repeat(" ", indent+4))
+			begin, width = end, longest-indent-4
 		}
-		out.WriteString(line)
+		if open := strings.IndexAny(line, "[{"); open >= 0 && line[indent] != '#' {
+			for _, piece := range pieces.FindAllStringIndex(line[open:], -1) {
+				next := open + piece[0] + 2
+				if line[next-2] != ',' || next > len(line) || line[next-1] != ' ' {
+					continue
+				}
+				if end > begin && next-begin > width {
+					breakLine()
+				}
+				end = next
+			}
+			if end > begin && len(line)-begin > width+1 {
+				breakLine()
+			}
+		}
+		out.WriteString(line[begin:])
 	}
 	return out.String()
-}
-
-// breakAt returns where a line can be broken behind a comma that is in brackets and in no quoted text: at the
-// last place before so many bytes, or else at the first one. It is 0 if there is none.
-func breakAt(line string, longest int, within bool) (index int) {
-	from := 0
-	if !within {
-		if from = strings.IndexAny(line, "[{"); from < 0 {
-			return 0
-		}
-	}
-	pieces := regexp.MustCompile(`(?:[\[{]|[,:?-] )(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*')|,`)
-	for _, piece := range pieces.FindAllStringIndex(line, -1) {
-		begin := piece[0] + 2
-		if line[piece[0]] != ',' || piece[0] < from || begin > len(line) || line[begin-1] != ' ' {
-			continue
-		}
-		if index > 0 && begin > longest {
-			break
-		}
-		index = begin
-	}
-	return index
 }
 
 // Save writes the plan to a new file that only its owner can read, since a DSN may contain a password. It

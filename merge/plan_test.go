@@ -59,6 +59,32 @@ func TestAPlanComesBackFromItsFile(t *testing.T) {
 	}
 }
 
+// A condition has commas of its own, and is quoted for them.
+func TestALongLineOfAPlanIsBrokenOutsideOfQuotedTexts(t *testing.T) {
+	t.Parallel()
+	plan, err := merge.Parse([]byte(goodPlan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []string
+	for n := range 40 {
+		in = append(in, "mail.sender when kind IN (1, 2, 3, "+strings.Repeat("4, ", n)+"5)")
+	}
+	plan.Identities = map[string]*merge.Identity{"roles": {In: in}}
+	text, err := plan.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Count(line, "'")%2 != 0 {
+			t.Errorf("it has the line %q", line)
+		}
+	}
+	if again, err := merge.Parse(text); err != nil || again.Hash() != plan.Hash() {
+		t.Errorf("it came back as another plan: %v", err)
+	}
+}
+
 func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, says string }{
@@ -120,7 +146,7 @@ func TestAPlanOfOddWordsComesBack(t *testing.T) {
 	for range 100 {
 		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Servers: []merge.Server{{Name: word(), Number: 1, DSN: word()}},
 			Target: merge.Target{Name: "t", Number: 1}, Tables: map[string]*merge.TablePlan{}, Identities: map[string]*merge.Identity{}}
-		for n := range 12 {
+		for n := range 40 {
 			name := fmt.Sprint(word(), n)
 			plan.Tables[name] = &merge.TablePlan{Policy: merge.Copy, Where: word(), Set: map[string]string{word(): "x" + word()}}
 			if n%3 > 0 {
