@@ -354,8 +354,8 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 }
 
 // direct copies chunk by chunk from database to database, until the target refuses something. The program
-// only asks where a chunk ends. copyRows copies the next one, and returns how many rows there were, and the
-// position of the last one.
+// only asks where a full chunk ends. copyRows copies the next one, and returns how many rows there were, and
+// the position of the last one.
 func (c *copier) direct(ctx context.Context,
 	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
 	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
@@ -400,7 +400,7 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 			}
 		}
 		q.Add(s.rest(c.src, c.after, strconv.Itoa(c.ws.chunkRows)))
-		if n, err = c.ws.target.Run(ctx, q); err == nil {
+		if n, err = c.ws.target.Run(ctx, q); err == nil && n == int64(c.ws.chunkRows) {
 			last, err = c.src.sel.position(ctx, c.src, c.after, n)
 		}
 		return n, last, err
@@ -437,7 +437,7 @@ func (c *copier) pipe(ctx context.Context) (n int64, last []string, err error) {
 		}
 		// COPY FROM ends its command when its input ends, and fails when that fails.
 		out.CloseWithError(err)
-		if err == nil {
+		if err == nil && rows == int64(c.ws.chunkRows) {
 			last, err = c.src.sel.position(ctx, c.src, c.after, rows)
 		}
 		sent <- err
