@@ -56,8 +56,9 @@ func Canonical(v any, target *Column, raw bool) (any, error) {
 	case FamilyFloat:
 		out, err = floatOf(v)
 	case FamilyDecimal:
-		out = decimalText(v)
-		_, err = strconv.ParseFloat(decimalText(v), 64)
+		text := decimalText(v)
+		_, err = strconv.ParseFloat(text, 64)
+		out = text
 	case FamilyBytes:
 		if b, ok := v.([]byte); ok {
 			return b, nil
