@@ -173,11 +173,8 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 	return all, err
 }
 
-// Write writes rows to the empty table. The values are in the order of the columns.
+// Write writes rows in the place of those before. The values are in the order of the columns.
 func (r *Trial) Write(ctx context.Context, rows [][]any) error {
-	if err := r.empty(ctx, r.name); err != nil {
-		return err
-	}
 	numbered := make([][]any, len(rows))
 	for i, values := range rows {
 		numbered[i] = append([]any{int64(i)}, values...)
@@ -185,18 +182,16 @@ func (r *Trial) Write(ctx context.Context, rows [][]any) error {
 	return r.write(ctx, r.name, r.writer, numbered)
 }
 
+// write is Write for one of the temporary tables.
 func (r *Trial) write(ctx context.Context, name string, w *Writer, rows [][]any) error {
+	if err := r.empty(ctx, name); err != nil {
+		return err
+	}
 	r.written[name] += len(rows)
-	err := error(nil)
-	if r.d.Kind == SQLite {
-		err = r.d.Transaction(ctx, func() error { return w.Write(ctx, rows) })
-	} else {
-		err = w.Write(ctx, rows)
+	if err := w.Write(ctx, rows); err != nil {
+		return &RefusedError{cause: err}
 	}
-	if err == nil {
-		return nil
-	}
-	return &RefusedError{cause: err}
+	return nil
 }
 
 // Names reports whether a refusal names a column, as those of strict tables of SQLite do.
@@ -277,9 +272,6 @@ func (r *Trial) Takes(ctx context.Context, column int, v any) error {
 			return err
 		}
 		r.singles[column] = NewWriter(r.d, name, []*Column{trialKey(), c}, false)
-	}
-	if err := r.empty(ctx, name); err != nil {
-		return err
 	}
 	return r.write(ctx, name, r.singles[column], [][]any{{int64(0), v}})
 }
