@@ -19,23 +19,15 @@ func mysqlFamily(name string) Family {
 
 // mysqlTables reads the tables of the current database.
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
-	// MariaDB has no indexes of expressions, and no column for them.
-	expression := "''"
-	n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM information_schema.columns "+
-		"WHERE table_schema = 'information_schema' AND table_name = 'STATISTICS' AND column_name = 'EXPRESSION'"))
-	if err != nil {
-		return nil, err
-	}
-	if n > 0 {
-		expression = "expression"
-	}
 	return readTables(ctx, d,
 		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t
 			LEFT JOIN information_schema.engines e ON e.engine = t.engine AND e.transactions = 'NO'
 			WHERE t.table_schema = DATABASE() AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')`,
 			func(t *Table, row []string) { t.Engine = row[1] }},
-		reading{"SELECT table_name, index_name, column_name, COALESCE(sub_part, 0), " + expression +
-			` FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0
+		// MariaDB has no indexes of expressions, and no column for them. It passes over this comment.
+		reading{`SELECT table_name, index_name, column_name, COALESCE(sub_part, 0),
+			CONCAT('' /*!80013 , COALESCE(expression, '') */) FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND non_unique = 0
 			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
 		reading{`SELECT table_name, index_name, column_name FROM information_schema.statistics s
 			WHERE table_schema = DATABASE() AND non_unique = 1 AND index_type = 'BTREE' AND NOT EXISTS (SELECT 1
