@@ -655,10 +655,9 @@ const postgresHere = " n.nspname = current_schema() "
 
 func postgresCatalog() catalogQueries {
 	return catalogQueries{
-		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
-			CASE WHEN a.attnotnull THEN '0' ELSE '1' END, CASE WHEN a.atttypmod >= 0 AND t.typname LIKE 'time%'
-				THEN a.atttypmod::text WHEN t.typname LIKE 'time%' THEN '6' ELSE '' END,
-			CASE WHEN a.attgenerated <> '' THEN '1' ELSE '0' END, t.typname || CASE WHEN l.collisdeterministic
+		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull,
+			CASE WHEN t.typname LIKE 'time%' THEN COALESCE(NULLIF(a.atttypmod, -1), 6) END, a.attgenerated <> '',
+			t.typname || CASE WHEN l.collisdeterministic
 				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

@@ -287,13 +287,13 @@ func (v *verifier) unchanged(ctx context.Context) error {
 
 // differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
 func (v *verifier) differ(t Thing, was, is string) {
-	lost, added := parts(was), parts(is)
-	if strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") && !slices.Equal(lost, added) {
+	if strings.HasPrefix(strings.ToUpper(was), "CREATE TABLE") && !slices.Equal(parts(was), parts(is)) {
+		lost, added := []string(nil), parts(is)
 		for _, part := range parts(was) {
 			if pos := slices.Index(added, part); pos >= 0 {
 				added = slices.Delete(added, pos, pos+1)
-				pos = slices.Index(lost, part)
-				lost = slices.Delete(lost, pos, pos+1)
+			} else {
+				lost = append(lost, part)
 			}
 		}
 		switch {
