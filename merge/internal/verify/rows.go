@@ -192,9 +192,9 @@ func sumSources(ctx context.Context, j *job) (attributed bool, err error) {
 
 // sumTarget sums up the target: by server as far as its keys tell, and what belongs to no server.
 func sumTarget(ctx context.Context, j *job, stray *tally) error {
-	columns, first := slices.Clone(j.columns), map[*side]int{}
+	columns := slices.Clone(j.columns)
 	for _, s := range j.sides {
-		s.got, first[s] = newTally(len(j.links)), len(columns)
+		s.got, s.first = newTally(len(j.links)), len(columns)
 		columns = append(columns, s.extra...)
 	}
 	from := newStream(j.inTarget(), columns)
@@ -204,7 +204,7 @@ func sumTarget(ctx context.Context, j *job, stray *tally) error {
 	return from.each(ctx, func(values []any) error {
 		if tells {
 			if s := j.on(j.owner(values[m.primary[0]])); s != nil {
-				m.add(s.got, values, first[s], first[s]+len(s.extra))
+				m.add(s.got, values, s.first, s.first+len(s.extra))
 				return nil
 			}
 		}

@@ -570,6 +570,7 @@ type side struct {
 	d      *database
 	table  *relation
 	extra  []*column // those that not every server has
+	first  int       // where these begin in a row of the target
 
 	counts bool  // it has counted keys
 	zero   bool  // a row has the key 0
