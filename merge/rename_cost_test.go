@@ -50,3 +50,27 @@ func TestALookUpOfNewNamesDoesNotReadAllOfThem(t *testing.T) {
 		t.Errorf("%d renames were read to look up %d", read, rows)
 	}
 }
+
+// TestRenamesTakeATimeThatGrowsWithTheirNumber compares two numbers of renames: eight times as many take eight
+// times as long at most, or 64 times if a database reads all of them for each one, as MariaDB did.
+func TestRenamesTakeATimeThatGrowsWithTheirNumber(t *testing.T) {
+	nightly.Only(t, "it is about the time of 8,000 renames, and takes a machine for itself")
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		took := func(rows int) time.Duration {
+			servers, _, plan := small(t, target, rolesTable(20), map[string]*merge.TablePlan{
+				"roles": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}}}, nil, nil)
+			for i, s := range servers {
+				values := many(1, rows, func(n int) string { return fmt.Sprintf("(%s, 'Heron%d', 1)", id(i+1, n), n) })
+				s.exec(t, "INSERT INTO roles VALUES "+strings.Join(values, ", "))
+			}
+			report, err := open(t, plan).Run(t.Context())
+			if err != nil || report.Renamed != int64(rows) {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			return report.Took
+		}
+		if few, eightTimes := took(1000), took(8000); eightTimes > 20*few {
+			t.Errorf("1,000 renames take %v, and 8,000 take %v", few, eightTimes)
+		}
+	})
+}
