@@ -210,7 +210,10 @@ func (c *collapser) collapse(ctx context.Context) error {
 		return err
 	}
 	c.endGroup()
-	return cmp.Or(c.values.Write(ctx, c.out), c.stage.remove(ctx, 2))
+	if err := c.values.Write(ctx, c.out); err != nil {
+		return err
+	}
+	return c.stage.remove(ctx, 2)
 }
 
 func (c *collapser) page(ctx context.Context, page []stagedRow) error {
