@@ -1186,3 +1186,24 @@ func TestSmallKeysThatDifferInEachRowAreAskedAbout(t *testing.T) {
 			"guilds.place": "plain", "guilds.level": "plain"})
 	})
 }
+
+// Old flags of heroes have the key before their name, and a motto has any number.
+func TestAKeyBeforeAWordIsAskedAboutIfItCannotBeChance(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, many int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE flags (name VARCHAR(60), motto VARCHAR(60))"}
+			for n := 1; n <= many; n++ {
+				if pick(seed+n, 4) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n),
+						fmt.Sprintf("INSERT INTO flags VALUES ('%d-%s', '%d-all')", n, []string{"epic", "saved"}[n%2], 1+pick(n, many)),
+						"INSERT INTO flags VALUES ('season', '')")
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 300), server(5000, 200))
+		expect(t, found, map[string]string{"flags.name": "perhaps heroes.id", "flags.motto": ""})
+	})
+}

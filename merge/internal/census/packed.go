@@ -487,9 +487,10 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 		named = 3
 	}
 	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
-	if strings.HasPrefix(where.as, "number ") && letters.MatchString(where.as[len("number "):]) && named < 2 &&
-		strings.Contains(where.as, "#") {
-		return match{}, nil // digits in words are mostly names
+	word := strings.HasPrefix(where.as, "number ") && letters.MatchString(where.as[len("number "):]) &&
+		strings.Contains(where.as, "#") && named < 2
+	if word && !strings.HasPrefix(where.as, "number 1 of #") {
+		return match{}, nil // digits in words are mostly names, but for 7-epic
 	}
 	for i, d := range p.c.servers {
 		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
@@ -512,9 +513,12 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 			a.density = float64(keys.distinct) / float64(e.most[i])
 			a.chance = float64(s.distinct) * math.Log10(a.density)
 		}
-		if m.servers = append(m.servers, a); hits*10 < s.distinct*int64(least) {
+		if m.servers = append(m.servers, a); hits*10 < s.distinct*int64(least) || word && hits < s.distinct {
 			return match{}, nil
 		}
+	}
+	if word && -m.chance() < minChance {
+		return match{}, nil
 	}
 	return m, nil
 }
