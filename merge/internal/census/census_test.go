@@ -1187,6 +1187,31 @@ func TestSmallKeysThatDifferInEachRowAreAskedAbout(t *testing.T) {
 	})
 }
 
+// A log has the keys of loot, of sales and of trades, of which there are fewest, in the rows of one kind each.
+func TestAShortTableIsFoundInTheRowsOfItsKind(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, many int) []string {
+			statements := []string{"CREATE TABLE logs (id INTEGER NOT NULL PRIMARY KEY, kind INTEGER, about INTEGER)"}
+			row := 100_000
+			for kind, table := range []string{"loot", "sales", "trades"} {
+				statements = append(statements, "CREATE TABLE "+table+" (id INTEGER NOT NULL PRIMARY KEY)")
+				for n := 1; n <= many/(1+kind); n++ {
+					if pick(seed*(kind+2)+n, 10) > 0 {
+						row++
+						statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d)", table, n),
+							fmt.Sprintf("INSERT INTO logs VALUES (%d, %d, %d)", row, 14+kind, n))
+					}
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(100, 900), server(5000, 600))
+		expect(t, found, map[string]string{
+			"logs.about": "loot.id when kind = 14, sales.id when kind = 15, trades.id when kind = 16"})
+	})
+}
+
 // Old flags of heroes have the key before their name, and a motto has any number.
 func TestAKeyBeforeAWordIsAskedAboutIfItCannotBeChance(t *testing.T) {
 	t.Parallel()

@@ -522,6 +522,11 @@ func (c *Census) compare(ctx context.Context, col Column, all []match, sample bo
 	if len(all) > 0 && len(all[0].servers) == 0 {
 		return nil, nil
 	}
+	for i, m := range all {
+		// Fewer of the values are keys, and yet all may be in the rows of one kind.
+		_, hits := m.counts()
+		all[i].sampled = m.sampled || !m.holds() && hits >= minValues && m.excess() >= -2
+	}
 	return slices.DeleteFunc(all, func(m match) bool {
 		_, hits := m.counts()
 		if m.sampled { // it is a few values of many, and says less
@@ -690,7 +695,7 @@ type match struct {
 	called  bool      // the column is called like the table
 	servers []against // those that have values in the column
 	begins  bool      // the keys begin where no ordinary number lies
-	sampled bool      // only a sample of the values was compared
+	sampled bool      // only a sample of the values was compared, or too few of them are keys
 }
 
 // against compares the values of a column with the keys of a table on one server.
