@@ -27,7 +27,7 @@ type caller struct {
 func (l *caller) find(ctx context.Context, all []Finding, looks func(table string) bool) ([]Finding, error) {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
 	l.beyond = map[string]Finding{}
-	settled := map[Column]bool{}
+	settled, inRange := map[Column]bool{}, map[Column][]Column{}
 	add := func(to map[string][]Column, name string, key Column) {
 		if !slices.Contains(to[name], key) {
 			to[name] = append(to[name], key)
@@ -35,8 +35,11 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 	}
 	for _, f := range all {
 		// What may only be a key of what is installed may be that of something else.
-		perhaps := f.Verdict == Possible && l.c.installed[f.Parent.Table] && !l.c.installed[f.Table]
+		perhaps := f.inRange || f.Verdict == Possible && l.c.installed[f.Parent.Table] && !l.c.installed[f.Table]
 		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible && !perhaps
+		if f.inRange {
+			inRange[f.Column] = append(inRange[f.Column], f.Parent)
+		}
 		if _, known := l.beyond[f.Name]; strings.HasPrefix(f.As, isBeyond) && !known {
 			l.beyond[f.Name] = f
 		}
@@ -75,7 +78,9 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 			if err != nil {
 				return nil, err
 			}
-			if f.Verdict == Possible {
+			alike := slices.Contains(l.parents[strings.Join(wordsIn(col.Name), "")], f.Parent)
+			known := len(inRange[col]) > 0 && (!alike || slices.Contains(inRange[col], f.Parent))
+			if f.Verdict == Possible && !known {
 				found = append(found, f)
 			}
 		}

@@ -1187,6 +1187,31 @@ func TestSmallKeysThatDifferInEachRowAreAskedAbout(t *testing.T) {
 	})
 }
 
+// A log names heroes of whom one in five was deleted, and most of its numbers are those of finds, too.
+func TestTheNameOfOtherReferencesSpeaksAgainstARangeOfKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, last int) []string {
+			statements := []string{"CREATE TABLE hero_data (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE finds (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE caps (hero_id INTEGER)",
+				"CREATE TABLE logs (hero_id INTEGER, sort INTEGER)"}
+			for n := 1; n <= last; n++ {
+				if pick(seed+n, 9) > 1 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO hero_data VALUES (%d)", n),
+						fmt.Sprintf("INSERT INTO caps VALUES (%d)", n))
+				}
+				if n < last-9 && pick(seed+7*n, 14) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO finds VALUES (%d)", n))
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO logs VALUES (%d, %d)", n, n%3))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 930), server(5000, 600))
+		expect(t, found, map[string]string{"caps.hero_id": "hero_data.id", "logs.hero_id": "perhaps hero_data.id"})
+	})
+}
+
 // A log has the keys of loot, of sales and of trades, of which there are fewest, in the rows of one kind each.
 func TestAShortTableIsFoundInTheRowsOfItsKind(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			verdict = Possible
 		}
 		f := finding(verdict, found.match, found.when)
-		f.partly = true
+		f.partly, f.inRange = true, found.by == col && found.guessed
 		all = append(all, f)
 		if len(found.near) > 0 {
 			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near, c.isText(found.by)))

@@ -49,8 +49,9 @@ type Finding struct {
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
-	// partly means that only the rows of one kind refer.
-	partly bool
+	// partly means that only the rows of one kind refer, and inRange that nothing but a range of the numbers
+	// tells these rows.
+	partly, inRange bool
 	// Installed means that the parent has the same rows on all servers. What is installed with a game keeps its
 	// keys, unless a person wants these rows once for each server.
 	Installed bool
