@@ -103,6 +103,7 @@ type drafter struct {
 	known map[string]*TablePlan // what the plan had before
 	spans map[place]bool        // columns whose values were looked at: are those of different servers apart?
 	found []census.Finding      // what columns may refer to, though neither the target nor the plan says so
+	stays map[place]bool        // columns that hold keys of what is installed with the game
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
 	pieces  map[place]map[int]pieces // of texts, by server
@@ -111,7 +112,7 @@ type drafter struct {
 func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
-		pieces: map[place]map[int]pieces{},
+		pieces: map[place]map[int]pieces{}, stays: map[place]bool{},
 	}
 }
 
@@ -120,6 +121,11 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	lock, found, err := survey(ctx, d.ws, nil)
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range found {
+		if f.Installed && f.Verdict == census.Reference && f.When == "" {
+			d.stays[place{f.Table, f.Name}] = true
+		}
 	}
 	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
@@ -615,7 +621,8 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 		return true, nil // somebody who knows the game has said so
 	}
 	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
-	if c.Family != sqldb.FamilyInt || !c.HasDefault || slices.ContainsFunc(d.references(t), refers) {
+	if c.Family != sqldb.FamilyInt || !c.HasDefault || d.stays[place{t.Name, c.Name}] ||
+		slices.ContainsFunc(d.references(t), refers) {
 		return false, nil
 	}
 	spans, err := d.counted(ctx, t.Name, c.Name)

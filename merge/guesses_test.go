@@ -377,6 +377,7 @@ var stocked = []string{
 	"CREATE TABLE passes (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY)",
 	"CREATE TABLE goods (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, price INTEGER NOT NULL)",
 	"CREATE TABLE offers (shop INTEGER NOT NULL, good INTEGER NOT NULL, PRIMARY KEY (shop, good))",
+	"CREATE TABLE firsts (good INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, found INTEGER NOT NULL)",
 	"CREATE TABLE recipes (COUNTED, cost INTEGER NOT NULL)",
 	"CREATE TABLE odds (rate INTEGER NOT NULL, chance INTEGER NOT NULL)",
 }
@@ -403,6 +404,9 @@ func stockedRows(server int) (statements []string) {
 		good := func(n int) int { return n + 6*max(0, n-600) }
 		add("goods", "%d, %d", good(n), n*37%500)
 		add("offers", "%d, %d", n%7, good(n*11%900+1))
+		if n > 600 && n%4 != server {
+			add("firsts", "%d, %d", good(n), n*server%365)
+		}
 		if n <= 30 {
 			add("recipes", "%d, %d", n, n%4)
 			add("odds", "%d, %d", n, n%9)
@@ -437,8 +441,8 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 				t.Errorf("of %s it asks %q", table, asked)
 			}
 		}
-		// A copy of them would have each row twice.
-		for _, table := range []string{"goods", "offers", "recipes", "odds"} {
+		// A copy of them would have each row twice, and one with other keys would say who found other goods first.
+		for _, table := range []string{"goods", "offers", "recipes", "odds", "firsts"} {
 			if p := draft.Tables[table]; p.Policy != merge.NotDecided {
 				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
 			}
