@@ -127,6 +127,13 @@ func TestADraftIsShortAndItsPatternsAreAboutNothingElse(t *testing.T) {
 			if n := strings.Count(string(text), "\n"); n > 30 {
 				t.Errorf("the plan has %d lines:\n%s", n, text)
 			}
+			unsure := mustParse(t, string(text))
+			for _, table := range unsure.Tables { // then a pattern is about none of them yet
+				table.Policy, table.Renumber = merge.NotDecided, ""
+			}
+			if _, found := problems(t, opened(t, unsure, merge.WithLock(lock))); len(found[merge.CodePlan]) > 0 {
+				t.Errorf("check found %v", found[merge.CodePlan])
+			}
 			for _, stones := range []string{"stones", "hero_stones"} {
 				if read.Tables[stones] != nil {
 					read.Tables[stones].Policy, read.Tables[stones].Renumber = merge.Skip, ""

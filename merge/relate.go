@@ -350,6 +350,8 @@ func (p *Plan) refer(id *Identity, name string, e holder, target map[string]*sql
 	for table, own := range sorted(p.Tables) {
 		t := target[table]
 		if t == nil || !own.Policy.copies() {
+			later := t != nil && own.Policy == NotDecided && t.Column(e.column) != nil && e.covers(table, e.column)
+			found = found || later // it is about this column once somebody has decided
 			continue
 		}
 		for _, c := range t.Columns {
