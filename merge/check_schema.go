@@ -462,10 +462,17 @@ func (c *schemaCheck) ambiguous() {
 			if slices.ContainsFunc(ref.Target, changes) || slices.ContainsFunc(parent.target.Keys(), apart) {
 				continue
 			}
+			how := "by set:"
+			known := func(j *tableJob, columns []string) bool { // rows are, by these columns, which set: may not change
+				return slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(j.target.Primary, c) })
+			}
+			if known(j, ref.Columns) || known(parent, ref.Target) {
+				how = "on a copy of it"
+			}
 			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: strings.Join(ref.Columns, ", "),
 				Message: "it leads to " + ref.Parent + " by (" + strings.Join(ref.Target, ", ") + "), which no " +
 					"unique key keeps apart, so it may lead to rows of several servers",
-				Remedy: "give the columns of both tables other values on each server by set:, or make the key " +
+				Remedy: "give the columns of both tables other values on each server " + how + ", or make the key " +
 					"unique"})
 		}
 	}
