@@ -93,10 +93,11 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 }
 
 // repeatedWithin returns how names stand within the texts of a column, and the evidence: in lists, of which
-// most members are names, or among the words of some sentences at least.
+// most members are names, or among the words of some sentences at least. Most of these may be nothing else
+// than a name.
 func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evidence string, err error) {
 	var lists, sentences []string
-	listed, said, members, listHits := 0, 0, 0, 0
+	listed, said, members, listHits, alone := 0, 0, 0, 0, 0
 	for i, s := range d.ws.servers {
 		own, names := s.db.Tables[text.table], s.db.Tables[name.table]
 		if own == nil || own.Column(text.column) == nil || names == nil || names.Column(name.column) == nil {
@@ -124,6 +125,10 @@ func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evi
 			if slices.ContainsFunc(pieces, func(p string) bool { return found[p] }) {
 				texts++
 			}
+			alone--
+			if w.lists == 0 && len(pieces) > 0 && found[pieces[0]] { // the first is the whole text
+				alone += 2
+			}
 		}
 		listed, members, listHits, said = listed+w.lists, members+all, listHits+hits, said+len(found)
 		if hits*2 < all {
@@ -139,6 +144,8 @@ func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evi
 	switch {
 	case listed > 0 && listHits >= manyNames:
 		return asLists, strings.Join(lists, "; "), nil
+	case said >= manyNames && alone > 0:
+		return asNames, strings.Join(sentences, "; "), nil
 	case said >= manyNames:
 		return asSentences, strings.Join(sentences, "; "), nil
 	}

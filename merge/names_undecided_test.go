@@ -658,7 +658,8 @@ func TestNamesWithinTextsAreNotLeftBehindInSilence(t *testing.T) {
 		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(40) NOT NULL UNIQUE)",
 			"CREATE TABLE houses (id BIGINT NOT NULL PRIMARY KEY, guests VARCHAR(400), rooms VARCHAR(400))",
 			"CREATE TABLE sales (id BIGINT NOT NULL PRIMARY KEY, text VARCHAR(400), motto VARCHAR(400))",
-			"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, who VARCHAR(40), why VARCHAR(40))"}
+			"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, who VARCHAR(40), why VARCHAR(40))",
+			"CREATE TABLE crowns (id BIGINT NOT NULL PRIMARY KEY, smith VARCHAR(40))"}
 		server := func(number int) (all []string) {
 			name := func(n int) string {
 				return fmt.Sprintf("%s %s", []string{"Aldor", "Of" + fmt.Sprint(number)}[n%2], strings.Repeat(string(rune('a'+n%26)), 3+n/26))
@@ -669,6 +670,9 @@ func TestNamesWithinTextsAreNotLeftBehindInSilence(t *testing.T) {
 						name((n+13)%60), n),
 					fmt.Sprintf("INSERT INTO sales VALUES (%s, 'Gift no. %d of %s for this day', 'Aldor and day %d')", id(number, n+1), n,
 						[]string{name(n), "the shop"}[n%3/2], n))
+				if n%4 == 0 { // some smiths were deleted
+					all = append(all, fmt.Sprintf("INSERT INTO crowns VALUES (%s, '%s%s')", id(number, n+1), name(n), []string{"", "", "", "", "x"}[n/4%5]))
+				}
 				if n%15 == 0 {
 					all = append(all, fmt.Sprintf("INSERT INTO bans VALUES (%s, '%s', 'bot %d')", id(number, n+1), name(n), n))
 				}
@@ -688,7 +692,7 @@ func TestNamesWithinTextsAreNotLeftBehindInSilence(t *testing.T) {
 			t.Fatal(err)
 		}
 		for table, want := range map[string]string{"houses": "[guests: names in lists of heroes.name]", "sales": "[]",
-			"bans": "[who: names of heroes.name]"} {
+			"bans": "[who: names of heroes.name]", "crowns": "[smith: names of heroes.name]"} {
 			var got []string
 			for _, o := range draft.Tables[table].Undecided {
 				got = append(got, fmt.Sprintf("%s: %s of %s", o.Column, o.As, o.Candidate))
