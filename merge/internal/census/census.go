@@ -81,6 +81,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			}
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
+		matches[key] = slices.DeleteFunc(matches[key], func(m match) bool { return c.refersBack(m.key, key) })
 		for _, m := range matches[key] {
 			if m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)

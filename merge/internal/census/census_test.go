@@ -1257,3 +1257,24 @@ func TestAKeyBeforeAWordIsAskedAboutIfItCannotBeChance(t *testing.T) {
 		expect(t, found, map[string]string{"flags.name": "perhaps heroes.id", "flags.motto": ""})
 	})
 }
+
+// The members of a raid have its key beside their own, and are no table from which the raids take theirs.
+func TestAKeyIsNotTakenFromATableThatHasItInAColumn(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(raids int) []string {
+			statements := []string{"CREATE TABLE raid_details (raidid INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE raid_members (" + countedKey(target) + ", raidid INTEGER)"}
+			for n := 1; n <= raids; n++ {
+				raid := n + n/4
+				statements = append(statements, fmt.Sprintf("INSERT INTO raid_details VALUES (%d)", raid))
+				for range 12 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO raid_members (raidid) VALUES (%d)", raid))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(7), server(5))
+		expect(t, found, map[string]string{"raid_members.raidid": "raid_details.raidid", "raid_details.raidid": "plain"})
+	})
+}
