@@ -463,10 +463,10 @@ func (c *schemaCheck) ambiguous() {
 				continue
 			}
 			how := "by set:"
-			known := func(j *tableJob, columns []string) bool { // rows are, by these columns, which set: may not change
-				return slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(j.target.Primary, c) })
-			}
-			if known(j, ref.Columns) || known(parent, ref.Target) {
+			// Rows are known by their primary key, which set: may not change.
+			keyed := func(name string) bool { return slices.Contains(j.target.Primary, name) }
+			led := func(name string) bool { return slices.Contains(parent.target.Primary, name) }
+			if slices.ContainsFunc(ref.Columns, keyed) || slices.ContainsFunc(ref.Target, led) {
 				how = "on a copy of it"
 			}
 			c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: strings.Join(ref.Columns, ", "),
