@@ -81,7 +81,12 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			}
 			matches[key] = slices.DeleteFunc(matches[key], byChance)
 		}
-		matches[key] = slices.DeleteFunc(matches[key], func(m match) bool { return c.refersBack(m.key, key) })
+		// A table that has these keys in a column of their name, beside its own key, belongs to this one.
+		matches[key] = slices.DeleteFunc(matches[key], func(m match) bool {
+			called := Column{m.key.Table, key.Name}
+			belongs := func(back match) bool { return back.key == key && back.possible() }
+			return m.key != called && slices.ContainsFunc(matches[called], belongs)
+		})
 		for _, m := range matches[key] {
 			if m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)

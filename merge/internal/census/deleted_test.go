@@ -223,3 +223,32 @@ func TestKindsOfWhichSomeLeadToWhatWasDeletedAreAskedAboutBesideOthers(t *testin
 		})
 	})
 }
+
+// Whether a letter was read says nothing about who has sent it.
+func TestWhatSelectsRowsAsTheOthersIsNoCondition(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players int) []string {
+			var alive []int
+			var rows []string
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE letters (id INTEGER NOT NULL PRIMARY KEY, sender INTEGER, was_read INTEGER)"}
+			for n := 1; n <= players; n++ {
+				if pick(seed+n, 9) > 0 {
+					alive = append(alive, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+				}
+			}
+			for n := range players {
+				sender := alive[pick(seed+2*n, len(alive))]
+				if n%24 == 0 {
+					sender = 1 + pick(seed+n, players) // he may be deleted
+				}
+				rows = append(rows, fmt.Sprintf("(%d, %d, %d)", 9000+n, sender, min(pick(seed+3*n, 4), 1)))
+			}
+			return append(statements, "INSERT INTO letters VALUES "+strings.Join(rows, ", "))
+		}
+		expect(t, taken(t, target, server(1, 300), server(9000, 500)), map[string]string{
+			"letters.sender": "perhaps players.id", "letters.was_read": "plain"})
+	})
+}

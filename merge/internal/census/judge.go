@@ -884,7 +884,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
 			// what tells the rows that refer.
 			values, hits := whole.rest.counts()
-			far := hits*10 >= values*8 && whole.rest.reaches() && len(outside.servers) > 0
+			rest, alike := outside.counts()
+			far := hits*10 >= values*8 && whole.rest.reaches() && alike*10 < rest*8
 			if len(whole.near) == 0 || outside.overall() > -3 && !far {
 				continue
 			}

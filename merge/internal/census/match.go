@@ -369,15 +369,6 @@ func (c *Census) isAbove(parent, child Column) bool {
 	return !equal || parent.String() < child.String()
 }
 
-// refersBack reports whether the table of a key has a column that is called like another key, beside its own.
-// Then its rows belong to those of the other table, and that one does not take its keys from it.
-func (c *Census) refersBack(parent, child Column) bool {
-	return parent.Name != child.Name && parent.Table != child.Table &&
-		slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-			return columnOf(d, Column{parent.Table, child.Name}) != nil
-		})
-}
-
 // aboveByName finds keys that are taken from a table, though they are too few to prove it: other keys of the
 // same name are taken from it and from no other one, as where three kings are heroes like all members.
 func (c *Census) aboveByName(matches map[Column][]match) {
