@@ -33,7 +33,8 @@ type node struct {
 	home    authority.Database
 	schemas []string
 	// end ends the look for the end of the pool, when nothing is left to be given back.
-	end context.CancelFunc
+	end   context.CancelFunc
+	ended context.Context // is over: see isHomeless
 }
 
 // lookForEnd is how often a node looks whether the pool is still open whose database has its leases.
@@ -47,6 +48,9 @@ func (n *node) start() {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	n.end = end
+	ended, over := context.WithCancel(ctx)
+	over()
+	n.ended = ended
 	go func() {
 		ticker := time.NewTicker(lookForEnd)
 		defer ticker.Stop()
@@ -69,9 +73,7 @@ func (n *node) isHomeless() bool {
 		return false
 	}
 	// Of a pool that is open database/sql says that there was no time. It asks no server.
-	ended, over := context.WithCancel(context.Background())
-	over()
-	return !errors.Is(pool.PingContext(ended), context.Canceled)
+	return !errors.Is(pool.PingContext(n.ended), context.Canceled)
 }
 
 // giveUp closes a node whose pool was closed. What cannot be given back falls free by itself.
