@@ -388,7 +388,8 @@ func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64,
 	s := c.src.sel
 	s.prefix = prefix
 	return func(ctx context.Context) (n int64, last []string, err error) {
-		q := c.ws.target.SQL("INSERT INTO ", k.Quote(c.src.job.name), " (", k.QuoteAll(c.src.names()), ") SELECT ")
+		q := c.ws.target.SQL("INSERT INTO ", k.Quote(c.src.job.name), " (", k.QuoteAll(c.src.names()),
+			") SELECT ")
 		for i, expression := range c.selected(s) {
 			if i > 0 {
 				q.Add(", ")

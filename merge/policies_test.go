@@ -348,3 +348,26 @@ func TestRowsWithoutAValueInTheKeyDoNotStayApartInSilence(t *testing.T) {
 		}
 	})
 }
+
+// What an account has on all servers is one, and so is what it has beside that, by the same key.
+func TestTablesOfOneKeyBecomeOneByThatKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE stamps (account BIGINT NOT NULL PRIMARY KEY, day INTEGER)",
+			"CREATE TABLE ranks (account BIGINT NOT NULL PRIMARY KEY, level INTEGER)"}
+		server := func(first int) []string {
+			return many(first, first+30, func(n int) string {
+				return fmt.Sprintf("INSERT INTO stamps VALUES (%d, %d); INSERT INTO ranks VALUES (%[1]d, %[2]d)", 7*n, first+n)
+			})
+		}
+		split := func(all []string) []string { return strings.Split(strings.Join(all, ";"), ";") }
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"stamps": {Policy: merge.KeepFirst, Key: []string{"account"}},
+			"ranks":  {Policy: merge.KeepFirst, Key: []string{"account"}}}, split(server(1)), split(server(11)))
+		plan.Identities = map[string]*merge.Identity{"stamps": {Key: "account", In: []string{"ranks.account"}}}
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM ranks JOIN stamps ON ranks.account = stamps.account AND level = day"); n != 41 {
+			t.Errorf("%d of 41 accounts have both", n)
+		}
+	})
+}

@@ -390,6 +390,9 @@ func isOurs(t *sqldb.Table) bool {
 // follow finds for every table what has to follow. A column may follow over several tables: the key of a
 // profile is that of its role, and the key of a page that of its profile.
 func (ws *workspace) follow() {
+	// A number by which rows become one is that of all of them, so nothing has to follow it. A text may be
+	// written in another way on each server.
+	same := func(j *tableJob) bool { return !j.changes() && j.key().Family == sqldb.FamilyInt }
 	origins := map[place][]link{}
 	for _, j := range ws.jobs {
 		if j.key() != nil && (j.plan.Renumber != "" || j.plan.Policy.collapses()) {
@@ -408,7 +411,7 @@ func (ws *workspace) follow() {
 							path: ref.Path, list: ref.List}
 						// The bits can be read, since the plan is valid.
 						l.bits, _ = parseBits(ref.Bits, append([]string{column}, ref.Rest...))
-						if o.inside() || o.when != "" && ref.Parent != j.name ||
+						if o.inside() || o.when != "" && ref.Parent != j.name || same(ws.jobs[o.parent]) ||
 							slices.Contains(origins[child], l) || child == source {
 							continue
 						}

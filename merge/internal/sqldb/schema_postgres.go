@@ -20,11 +20,11 @@ func postgresFamily(name string) Family {
 // postgresTables reads the tables of the first schema in the search path.
 func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d,
-		// Partitions are left out: rows are written to the table that they belong to, which has rows only in them.
-		// Other tables from which some inherit have rows of their own.
-		reading{`SELECT c.relname, c.relkind = 'p', EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid),
-			row_security_active(c.oid) FROM pg_class c WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p')
-			AND NOT c.relispartition`,
+		// Partitions are left out: rows are written to the table that they belong to, which has rows only in
+		// them. Other tables from which some inherit have rows of their own.
+		reading{`SELECT c.relname, c.relkind = 'p',
+			EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid), row_security_active(c.oid)
+			FROM pg_class c WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND NOT c.relispartition`,
 			func(t *Table, row []string) {
 				t.partitioned, t.Hidden = row[1] == "1", row[3] == "1"
 				t.Heirs = row[2] == "1" && !t.partitioned
