@@ -305,11 +305,12 @@ func (s *stage) keepers(ctx context.Context, limit int) (map[int64]stagedRow, er
 	})
 }
 
-// remove deletes from the stage the rows that were found, from a rank on. Without a table of its own within
-// the statement, which it makes for DISTINCT, MariaDB would read all that was found for each row of the stage.
+// remove deletes from the stage the rows that were found, from a rank on. For DISTINCT, MariaDB makes a table
+// within the statement. Without that it would read all that was found for each row of the stage.
 func (s *stage) remove(ctx context.Context, rank int) error {
 	return s.ws.target.Exec(ctx, "DELETE FROM "+s.name+" WHERE merge_n IN (SELECT merge_m FROM (SELECT "+
-		"DISTINCT merge_member AS merge_m FROM "+s.found+" WHERE merge_rank >= "+strconv.Itoa(rank)+") AS x)")
+		"DISTINCT merge_member AS merge_m FROM "+s.found+" WHERE merge_rank >= "+strconv.Itoa(rank)+
+		") AS x)")
 }
 
 // index returns the position of a column in the values of a staged row, or -1.

@@ -15,8 +15,8 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/test/servers"
 )
 
-// PgBouncer starts a PgBouncer before the database of a DSN, and returns a DSN that leads through it. Its mode
-// is "transaction" or "statement". It has two sessions of the server for all clients.
+// PgBouncer starts a PgBouncer before the database of a DSN, and returns a DSN that leads through it. Its
+// mode is "transaction" or "statement". It has two sessions of the server for all clients.
 func PgBouncer(tb testing.TB, dsn, mode string) string {
 	tb.Helper()
 	program := servers.Program(tb, "postgres", "pgbouncer")
