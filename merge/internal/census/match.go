@@ -666,6 +666,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	})
 	same := column == name
 	joined := strings.Join(words, "")
+	// Two columns called season may each count something of their own.
 	tells := len(name) > 2 && strings.HasSuffix(name, "id") || name == joined
 	last := words[len(words)-1]
 	stem, ended := strings.CutSuffix(column, name)
