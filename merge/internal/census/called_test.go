@@ -79,3 +79,28 @@ func TestAFewNumbersAreNoKeysBecauseTheyAreCalledAfterTheirTable(t *testing.T) {
 			"lessons.skillid": "perhaps skills.id", "lessons.skill_before": "perhaps skills.id"})
 	})
 }
+
+// The sorts of tickets are three, and each server has made its own. Other bytes are settings.
+func TestAFewKeysInOneByteAreFoundIfNothingElseIsCalledSo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "postgres" {
+			t.Skip("it has no numbers of one byte")
+		}
+		server := func(seed, sorts int) []string {
+			statements := []string{"CREATE TABLE ticket_sorts (sortID INTEGER NOT NULL PRIMARY KEY, name VARCHAR(9))",
+				"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE tickets (id INTEGER NOT NULL PRIMARY KEY, sortID TINYINT, state TINYINT, sort TINYINT, from_id TINYINT)"}
+			for n := 1; n <= sorts; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO ticket_sorts VALUES (%d, 'n%d')", n, seed+n))
+			}
+			for n := range 60 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n+1),
+					fmt.Sprintf("INSERT INTO tickets VALUES (%d, %d, %d, %d, %d)", 1000+7*n, 1+n%3, n%3, 1+n%2, 1+n%4))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 3), server(7, 4)), map[string]string{
+			"tickets.sortID": "ticket_sorts.sortID", "tickets.state": "", "tickets.sort": "plain", "tickets.from_id": ""})
+	})
+}

@@ -470,8 +470,12 @@ func (s span) sample(name string) string {
 func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	var all []match
 	keys := c.keysFor(col)
-	if len(keys) < len(c.keys) && !slices.ContainsFunc(c.spans[col],
-		func(s span) bool { return s.distinct >= fewValues }) {
+	exactly := func(key Column) bool {
+		says, _ := c.named(col, key)
+		return says == 3
+	}
+	if len(keys) < len(c.keys) && !slices.ContainsFunc(keys, exactly) &&
+		!slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct >= fewValues }) {
 		return nil, nil // a few small numbers in one byte are a setting
 	}
 	for _, key := range keys {
