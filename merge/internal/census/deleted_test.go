@@ -252,3 +252,34 @@ func TestWhatSelectsRowsAsTheOthersIsNoCondition(t *testing.T) {
 			"letters.sender": "perhaps players.id", "letters.was_read": "plain"})
 	})
 }
+
+// Only from one land were towns deleted, and so all visits of the other ones lead to some.
+func TestRowsOfOneKindThatLeadToWhatWasDeletedMakeNoConditionOfTheOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, towns int) []string {
+			statements := []string{"CREATE TABLE towns (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, land INTEGER, place INTEGER)"}
+			var alive, gone []int
+			for n := 1; n <= towns; n++ {
+				if pick(seed+n, 8) > 0 || n == towns {
+					alive = append(alive, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO towns VALUES (%d)", n))
+				} else {
+					gone = append(gone, n)
+				}
+			}
+			var rows []string
+			for n := range 3 * towns {
+				place := alive[pick(seed+2*n, len(alive))]
+				if n%4 == 0 && n%28 < 8 {
+					place = gone[pick(seed+3*n, len(gone))]
+				}
+				rows = append(rows, fmt.Sprintf("(%d, %d, %d)", 90_000+n, 1+n%4, place))
+			}
+			return append(statements, "INSERT INTO visits VALUES "+strings.Join(rows, ", "))
+		}
+		expect(t, taken(t, target, server(1, 700), server(9000, 450)), map[string]string{
+			"visits.place": "perhaps towns.id", "visits.land": "plain"})
+	})
+}

@@ -892,7 +892,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
 		} else {
 			values, hits := others.counts()
-			whole.strays = hits*2 >= values && others.overall() >= 3
+			ends := others.follows() && others.meets() // where the keys are dense, nothing else tells
+			whole.strays = hits*2 >= values && (ends || others.overall() >= 3)
 		}
 		slices.Sort(whole.kinds)
 		whole.when = c.equals(ctx, by, whole.kinds, text)
