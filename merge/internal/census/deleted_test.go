@@ -283,3 +283,31 @@ func TestRowsOfOneKindThatLeadToWhatWasDeletedMakeNoConditionOfTheOthers(t *test
 			"visits.place": "perhaps towns.id", "visits.land": "plain"})
 	})
 }
+
+// The list of points has a row for each player and for each guild. There are few guilds, and players of their numbers.
+func TestEachKeyOfAShortTableInTheRowsOfAKindIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players, guilds int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE points (owner INTEGER, kind INTEGER, place INTEGER)"}
+			for n := 1; n <= 2*players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n))
+			}
+			for kind, last := range []int{players, guilds} {
+				for n := 1; n <= last; n++ {
+					if pick(seed*(kind+2)+n, 5) > 0 || n == last {
+						statements = append(statements,
+							fmt.Sprintf("INSERT INTO %s VALUES (%d)", []string{"players", "guilds"}[kind], n),
+							fmt.Sprintf("INSERT INTO points VALUES (%d, %d, %d)", n, kind+1, 1+pick(n, last)))
+					}
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(100, 800, 50), server(5000, 500, 36)), map[string]string{
+			"points.owner": "players.id when kind = 1, perhaps guilds.id when kind = 2", "points.place": "plain"})
+	})
+}

@@ -866,8 +866,12 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		others, outside := match{key: m.key}, match{key: m.key}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
+			// A short table proves little by chance, and more if rows of the kind have each of its keys.
+			each := by != col && part.fills() && part.reaches() && -part.chance() >= 3
+			proven := -part.chance() >= minChance
 			switch {
-			case part.full() && values >= minValues && -part.chance() >= minChance && (by != col || kind == "1"):
+			case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
+				whole.guessed = whole.guessed || !proven
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
 				continue
