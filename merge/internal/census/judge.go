@@ -126,9 +126,8 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 	}
 	var all []Finding
 	// askWhole asks about all rows if most of them may hold keys.
-	askWhole := func(m match) (bool, error) {
-		mostly, err := c.mostly(ctx, col, m)
-		if err != nil || !mostly {
+	askWhole := func(m match, ends bool) (bool, error) {
+		if mostly, err := c.mostly(ctx, col, m); err != nil || !mostly && !ends {
 			return false, err
 		}
 		counter, err := c.counterExamples(ctx, col, m.key)
@@ -142,7 +141,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		if found.strays && len(conditions) == 1 {
 			whole := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
-			if asked, err := askWhole(whole); err != nil {
+			if asked, err := askWhole(whole, found.meeting); err != nil {
 				return nil, err
 			} else if asked {
 				continue
@@ -162,7 +161,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		if len(all) > 0 {
 			break
 		}
-		if _, err := askWhole(m); err != nil {
+		if _, err := askWhole(m, false); err != nil {
 			return nil, err
 		}
 	}
@@ -516,9 +515,10 @@ type conditional struct {
 	guessed bool
 	// strays: in rows of other values, too, more are keys than by chance. Then it is not what tells the rows
 	// that refer, but some rows lead to what was deleted.
-	strays bool
-	near   []string // the values of by in whose rows most, and not all, are keys
-	rest   match    // of these rows
+	strays  bool
+	meeting bool     // the values in those rows end where the keys do, which tells it where these are dense
+	near    []string // the values of by in whose rows most, and not all, are keys
+	rest    match    // of these rows
 }
 
 // byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
@@ -896,8 +896,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
 		} else {
 			values, hits := others.counts()
-			ends := others.follows() && others.meets() // where the keys are dense, nothing else tells
-			whole.strays = hits*2 >= values && (ends || others.overall() >= 3)
+			whole.meeting = hits*2 >= values && others.follows() && others.meets()
+			whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
 		}
 		slices.Sort(whole.kinds)
 		whole.when = c.equals(ctx, by, whole.kinds, text)
