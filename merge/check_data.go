@@ -479,7 +479,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	input := &reader{src: largest, size: 2000, refused: func(string, pair, error) {}}
+	input := &reader{src: largest, size: 10_000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
@@ -506,7 +506,8 @@ type origin struct {
 }
 
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
-// so most tables need no further comparison.
+// so most tables need no further comparison. One server after the other is asked: a database that only looks
+// for what others have made answers four times as fast as one that counts all.
 func (c *idCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {

@@ -148,7 +148,7 @@ func isSwitch(f *flag.Flag) bool {
 	return ok && boolean.IsBoolFlag()
 }
 
-// onlyJSON declares the flags of a command that has --json alone.
+// onlyJSON stands for no flags beside --json.
 func onlyJSON(*flag.FlagSet, *options) {}
 
 func usagef(format string, args ...any) error {

@@ -168,7 +168,7 @@ func (k Kind) AsText(expression string) string {
 }
 
 // Remainder returns the expression for a remainder. MariaDB has no operator for it in the mode ORACLE, and
-// SQLite no function.
+// SQLite no function for whole numbers.
 func (k Kind) Remainder(of string, divisor int) string {
 	if k == MySQL {
 		return fmt.Sprintf("MOD(%s, %d)", of, divisor)

@@ -162,7 +162,7 @@ func Unprepared(err error) bool {
 	return state == "42P05" || state == "26000"
 }
 
-// Undivided reports whether a pooler takes single statements only.
+// Undivided reports whether a pooler takes single statements only, as PgBouncer does in statement mode.
 func Undivided(err error) bool {
 	return State(err) == "08P01" && strings.Contains(err.Error(), "statement pooling mode")
 }

@@ -99,5 +99,5 @@ type kindError struct {
 
 func (e *kindError) Error() string { return e.text }
 
-// Is adds the kind to what the error is; errors.Is itself compares identities.
-func (e *kindError) Is(target error) bool { return errors.Is(e.kind, target) }
+// Unwrap adds the kind to what the error is; errors.Is itself compares identities.
+func (e *kindError) Unwrap() error { return e.kind }

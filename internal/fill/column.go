@@ -27,7 +27,7 @@ const TagLike = "like:"
 // TagFrom begins a tag that asks for a number of a named source.
 const TagFrom = "from:"
 
-// Source is the Source of the root package.
+// Source is the Source of the root package, whose options.go says what Fill has to do.
 type Source interface {
 	Fill(ctx context.Context, ids []int64) error
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Mark returns the record that tells the identity of a store. It lies among the records of the store and is
-// made with the first of them, so it is lost with them. While it is missing, no first record is granted,
+// made before the first of them, so it is lost with them. While it is missing, no first record is granted,
 // because nothing tells which windows run.
 //
 // Versions that do not know it read it as the record of a number which is reserved, is beyond those of every
@@ -100,7 +100,7 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 
 // Identity is the identity of the records of a store, which their mark tells, and a note beside them. It is
 // made with the mark, and noted afterwards, so a note without a mark tells that the records were lost. It is
-// safe for concurrent use, and its fields are set before the first one.
+// safe for concurrent use. Its fields are set before its first use.
 type Identity struct {
 	Package       string // of the store; begins the errors
 	Records, Note string // what both are called in messages
@@ -126,6 +126,8 @@ func (i *Identity) Seen(ctx context.Context) (string, error) {
 	if seen := i.seen.Load(); seen != nil {
 		return *seen, nil
 	}
+	// The note is never there before the mark. In the other order, a fresh start of somebody else between the
+	// two would look like records that were lost.
 	noted, err := i.ReadNote(ctx)
 	if err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package leaseops_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -80,6 +81,7 @@ func TestRecordsOfAnotherIdentityThanTheirNoteAreRefusedWithTheCommandsThatLeadB
 type kept struct {
 	note, mark string
 	used       bool
+	meanwhile  string // what somebody else notes before MakeNote
 	err        error
 }
 
@@ -95,9 +97,7 @@ func (k *kept) identity() *leaseops.Identity {
 			return k.mark, k.err
 		},
 		MakeNote: func(_ context.Context, identity string) (string, error) {
-			if k.note == "" {
-				k.note = identity
-			}
+			k.note = cmp.Or(k.note, k.meanwhile, identity)
 			return k.note, k.err
 		},
 	}
@@ -118,6 +118,7 @@ func TestAnIdentityIsMadeWhereItIsMissingAndNotWhereItWasLost(t *testing.T) {
 		"records of an earlier version alone":      {kept{used: true}, "", nil},
 		"a note alone":                             {kept{note: "A"}, "", errs.ErrAuthority},
 		"a mark that is not noted":                 {kept{note: "A", mark: "B", used: true}, "", errs.ErrAuthority},
+		"a note of others that comes meanwhile":    {kept{mark: "A", used: true, meanwhile: "B"}, "", errs.ErrAuthority},
 		"no answer":                                {kept{err: broken}, "", broken},
 	} {
 		store := c.kept
@@ -127,6 +128,9 @@ func TestAnIdentityIsMadeWhereItIsMissingAndNotWhereItWasLost(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, id, err)
 		}
 		if err != nil {
+			if _, again := identity.Seen(t.Context()); !errors.Is(again, c.err) {
+				t.Errorf("%s: the second time there is %v", name, again)
+			}
 			continue
 		}
 		if id == "" || store.note != id || store.mark != id {

@@ -18,7 +18,7 @@
 //
 // Two more keys have the identity of the records. The key "snowflake/nodes/9223372036854775807" lies among
 // them, as the record of a reserved number, which is how versions before it read it. The key
-// "snowflake/identity" notes it. The mark is made with the first record, and the note right after it.
+// "snowflake/identity" notes it. The mark is made first and then the note, both before the first record.
 //
 // # Records that are gone
 //

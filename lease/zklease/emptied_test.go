@@ -3,7 +3,9 @@ package zklease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -226,4 +228,28 @@ func TestTheMarkIsARecordThatEarlierVersionsAccept(t *testing.T) {
 	must(t, err)
 	must(t, storetest.Holds(t, store))
 	storetest.Create(t, store, storetest.First(7))
+}
+
+// An administrator who deletes znodes begins with the lowest, and may stop after that.
+func TestProcessesThatStartTogetherGiveAMarkWithoutIdentityTheSame(t *testing.T) {
+	t.Parallel()
+	conn, root := shared(t)
+	put(t, conn, root, "")
+	for n := range 10 {
+		path := fmt.Sprintf("%s/%d", root, n)
+		for _, znode := range []string{path, path + "/nodes"} {
+			put(t, conn, znode, "")
+		}
+		put(t, conn, markOf(path), leaseops.MarkText("FIRST"))
+		var together sync.WaitGroup
+		for range 4 {
+			store := open(t, conn, path)
+			together.Go(func() {
+				if identity, err := store.Identity(t.Context()); err != nil || identity.ID != "FIRST" {
+					t.Errorf("the identity is %q, %v", identity.ID, err)
+				}
+			})
+		}
+		together.Wait()
+	}
 }

@@ -119,17 +119,23 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 
 func (s *Store) readNote(ctx context.Context) (noted string, err error) {
 	err = s.asOfNow(ctx, func() error {
-		data, err := request(ctx, s, s.noteNode(), func() ([]byte, error) {
-			data, _, err := s.conn.Get(s.noteNode())
-			return data, err
-		})
-		if errors.Is(err, zk.ErrNoNode) {
-			err = nil
-		}
+		data, err := s.data(ctx, s.noteNode())
 		noted = string(data)
 		return err
 	})
 	return noted, err
+}
+
+// data returns what a znode holds, and nothing if it is not there.
+func (s *Store) data(ctx context.Context, znode string) ([]byte, error) {
+	data, err := request(ctx, s, znode, func() ([]byte, error) {
+		data, _, err := s.conn.Get(znode)
+		return data, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return data, err
 }
 
 func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (found string, err error) {
@@ -146,8 +152,17 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (fou
 			return found, err
 		}
 		var made []any
-		if !marked {
+		switch {
+		case !marked:
 			made = append(made, s.creation(s.markNode(), leaseops.MarkText(identity)))
+		case !ifUsed: // of several who make what the mark has lost, all make the same
+			text, err := s.data(ctx, s.markNode())
+			if err != nil || text == nil {
+				return "", err
+			}
+			if identity, err = leaseops.IdentityIn(text); err != nil {
+				return "", fmt.Errorf("zklease: %s: %w", s.markNode(), err)
+			}
 		}
 		made = append(made, s.creation(s.markNode()+"/"+identity, ""))
 		// Somebody else may be faster, and what is there then is looked at again.
