@@ -56,7 +56,7 @@ type engine interface {
 // another way.
 type usual struct{ *database }
 
-// checkRight refuses nobody: the owner may make triggers, and it is an obstacle if the login is not the owner.
+// checkRight refuses nobody: the owner may make triggers, and it is an obstacle if the login is not.
 func (usual) checkRight(context.Context, *side) error { return nil }
 
 func (usual) makeTrigger(ctx context.Context, t *table, made trigger) error {
