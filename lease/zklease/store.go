@@ -120,22 +120,21 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 func (s *Store) readNote(ctx context.Context) (noted string, err error) {
 	err = s.asOfNow(ctx, func() error {
 		data, err := s.data(ctx, s.noteNode())
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
 		noted = string(data)
 		return err
 	})
 	return noted, err
 }
 
-// data returns what a znode holds, and nothing if it is not there.
+// data returns what a znode holds.
 func (s *Store) data(ctx context.Context, znode string) ([]byte, error) {
-	data, err := request(ctx, s, znode, func() ([]byte, error) {
+	return request(ctx, s, znode, func() ([]byte, error) {
 		data, _, err := s.conn.Get(znode)
 		return data, err
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		err = nil
-	}
-	return data, err
 }
 
 func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (found string, err error) {
@@ -157,11 +156,15 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (fou
 			made = append(made, s.creation(s.markNode(), leaseops.MarkText(identity)))
 		case !ifUsed: // of several who make what the mark has lost, all make the same
 			text, err := s.data(ctx, s.markNode())
-			if err != nil || text == nil {
+			if errors.Is(err, zk.ErrNoNode) {
+				continue // somebody has deleted it meanwhile
+			}
+			if err != nil {
 				return "", err
 			}
 			if identity, err = leaseops.IdentityIn(text); err != nil {
-				return "", fmt.Errorf("zklease: %s: %w", s.markNode(), err)
+				return "", fmt.Errorf("zklease: %s: %w: write what it was before, or delete the znode",
+					s.markNode(), err)
 			}
 		}
 		made = append(made, s.creation(s.markNode()+"/"+identity, ""))
