@@ -113,6 +113,12 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 		return fmt.Errorf("%w: one *gorm.Config was passed to gorm.Open twice, so the first *gorm.DB now goes "+
 			"to the second database: pass each gorm.Open a *gorm.Config of its own", errs.ErrOptions)
 	}
+	if db.Statement == nil {
+		err := fmt.Errorf("%w: db.Use was called before gorm.Open had ended, as by a dialector: call it on the "+
+			"*gorm.DB that gorm.Open returns, at start-up", errs.ErrOptions)
+		fill.Guard(db, p.plans, err)
+		return err
+	}
 	if fill.InTransaction(db.Statement.ConnPool) && !fill.InTransaction(db.ConnPool) {
 		err := fmt.Errorf("%w: db.Use was called on a transaction, whose locks would keep the node number from "+
 			"being leased: call it on the *gorm.DB of gorm.Open, at start-up", errs.ErrOptions)
