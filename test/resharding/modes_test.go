@@ -7,7 +7,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
@@ -63,14 +62,7 @@ func splitsInTheModeOracle(t *testing.T, target dbtest.Target, operator bool) {
 		}
 	}
 	wantConstraint("before")
-	_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
-	must(t, err, "Split")
-	late.finds(orders, "after the split")
-	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
-	_, err = resharding.Join(t.Context(), mover.router, shardOne, 0)
-	must(t, err, "Join")
-	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
-	late.finds(orders, "after the join")
+	splitAndJoin(t, mover, late, orders)
 	startRouter(t, open()).finds(orders, "in a new process")
 	wantConstraint("after the join")
 }

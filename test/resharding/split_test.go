@@ -89,6 +89,19 @@ func (p *program) handle(model any, id snowflakeplugin.ID) *gorm.DB {
 	return db
 }
 
+// splitAndJoin splits a shard and joins it again, while another program uses it.
+func splitAndJoin(t *testing.T, mover, late *program, orders []splitOrder) {
+	t.Helper()
+	_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+	must(t, err, "Split")
+	late.finds(orders, "after the split")
+	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+	_, err = resharding.Join(t.Context(), mover.router, shardOne, 0)
+	must(t, err, "Join")
+	must(t, resharding.Clean(t.Context(), mover.router), "Clean")
+	late.finds(orders, "after the join")
+}
+
 // finds fails unless each way of reading has the orders, and no others.
 func (p *program) finds(orders []splitOrder, when string) {
 	p.Helper()
