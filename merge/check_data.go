@@ -400,12 +400,21 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
 		}
-		var keys []census.Column
+		var own, keys []census.Column // own are the keys to which the references of the column lead
 		for _, parent := range c.ws.order {
-			if parent.changes() {
-				keys = append(keys, census.Column{Table: parent.name, Name: parent.key().Name})
+			if !parent.changes() {
+				continue
+			}
+			key := census.Column{Table: parent.name, Name: parent.key().Name}
+			if slices.ContainsFunc(j.refs, func(ref sqldb.Reference) bool {
+				return ref.Parent == parent.name && slices.Contains(ref.Columns, name)
+			}) {
+				own = append(own, key)
+			} else {
+				keys = append(keys, key)
 			}
 		}
+		keys = append(own, keys...) // Rows beside a condition most likely refer to what the others refer to.
 		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
 		if err != nil {
 			return err
