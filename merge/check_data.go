@@ -209,10 +209,17 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 	if err != nil {
 		return err
 	}
-	found.Count, err = c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
+	others, longer, err := c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
 		copied.ReadExpression(k), ", COUNT(*) FROM ", sel.table(src.table.Name), " AS s WHERE ",
 		exact(copied, alike, text), " NOT IN ", names(alike), " GROUP BY ", text, " LIMIT 10000"))
-	if found.Count > 0 {
+	if longer > 0 {
+		found.Count = longer
+		found.Message = "texts begin with names of " + n.parent + " and go on, and only whole names follow"
+		found.Remedy = "correct these texts on the server, or accept that they go on to say the names of today"
+		c.report.warn(found)
+	}
+	if others > 0 {
+		found.Count = others
 		found.Message = "texts are names of " + n.parent + " on other servers only, and lead to their rows " +
 			"after the merge"
 		found.Remedy = "if the rows of these names were deleted here, change or delete these texts on the " +
@@ -223,30 +230,38 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 	return err
 }
 
-// ofOthers counts the rows with texts that are names on another server. The query returns a few thousand
-// texts at most, and how many rows have each.
-func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (n int64,
-	err error) {
-	rows := map[string]int64{}
+// ofOthers counts the rows with texts that are names on another server, and those with longer texts that
+// begin with a name of their own. The query returns a few thousand texts at most, and how many rows have each.
+func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (others,
+	longer int64, err error) {
+	rows, begun := map[string]int64{}, map[string]int64{}
 	err = s.db.Each(ctx, query, func(values []any) error {
 		counts, err := numbers(values[1])
 		if err == nil {
-			rows[sqldb.Text(values[0])] = counts[0]
+			text := sqldb.Text(values[0])
+			rows[text] = counts[0]
+			if end := strings.IndexAny(text, " [(<:,;|/"); end > 0 {
+				begun[text[:end]] += counts[0]
+			}
 		}
 		return err
 	})
 	for i, o := range c.ws.servers {
-		if err != nil || o == s || o.db.Tables[name.table].Column(name.column) == nil {
+		asked, n := rows, &others
+		if o == s {
+			asked, n = begun, &longer
+		}
+		if err != nil || o.db.Tables[name.table].Column(name.column) == nil {
 			continue
 		}
 		var found map[string]bool
-		found, err = newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(rows)), name)
+		found, err = newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(asked)), name)
 		for text := range found {
-			n += rows[text]
-			delete(rows, text)
+			*n += asked[text]
+			delete(asked, text)
 		}
 	}
-	return n, err
+	return others, longer, err
 }
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.

@@ -195,6 +195,12 @@ func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
 		servers[0].exec(t, "INSERT INTO players VALUES ('QB00', '1')")
 		copies := &tables["players"].Rename.Copies
 		*copies = append(*copies, merge.NameCopy{Table: "logs", Column: "what"})
+		servers[1].exec(t, "UPDATE logs SET what = 'QB00 [1:22:7]' WHERE what = 'QB00'")
+		report, _ = problems(t, open(t, plan))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "logs: what: 1 row: texts begin with names of players") {
+			t.Errorf("nobody hears that a text goes on with an old name: %s", got)
+		}
+		servers[1].exec(t, "UPDATE logs SET what = 'QB00' WHERE what LIKE 'QB00 %'")
 		run(t, open(t, plan))
 		if n := into.number(t, "SELECT COUNT(*) FROM cars JOIN players ON citizen = owner AND players.tag = cars.tag"); n != 60 {
 			t.Errorf("%d of 60 cars have their owner", n)
