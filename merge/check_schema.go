@@ -198,8 +198,25 @@ func (c *schemaCheck) columns(ctx context.Context) error {
 		for _, src := range j.present() {
 			c.columnsOf(j, src)
 		}
+		c.countedAlone(j)
 	}
 	return nil
+}
+
+// countedAlone refuses columns that the database counts and no unique key covers, so nothing keeps the numbers of
+// one server apart from those of another one.
+func (c *schemaCheck) countedAlone(j *tableJob) {
+	for _, column := range j.target.Writable() {
+		name := column.Name
+		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
+		c.report.problemIf(column.Counts() && len(j.present()) > 1 && !slices.ContainsFunc(j.target.Keys(), covers) &&
+			j.plan.Set[name] == "" && !j.refers(name) && !slices.Contains(c.ws.plan.Plain, j.name+"."+name),
+			Problem{Code: CodeUndeclared, Table: j.name, Column: name,
+				Message: "the database counts this column, and no unique key covers it, so rows of several servers " +
+					"would have the same number",
+				Remedy: "if the number identifies a row, make it the primary key on the servers and in the target, " +
+					"and give the table renumber:; if nothing refers to it, list it under plain: of the plan"})
+	}
 }
 
 const remedyOfNoKey = "give the table a primary key on the servers and in the target, or the policy copy"

@@ -284,3 +284,21 @@ func TestRowsWithOneCountedKeyAndOneNameBecomeOneByTheKey(t *testing.T) {
 		}
 	})
 }
+
+// On SQLite only primary keys are counted.
+func TestNumbersThatTheDatabaseCountsAndNoKeyKeepsApartAreRefused(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		counted := map[string]string{"mysql": "n INTEGER NOT NULL AUTO_INCREMENT, KEY (n)", "postgres": "n SERIAL"}[target.Dialect]
+		if counted == "" {
+			return
+		}
+		schema := []string{"CREATE TABLE rooms (code VARCHAR(9) PRIMARY KEY, " + counted + ")"}
+		tables := map[string]*merge.TablePlan{"rooms": {Policy: merge.Copy}}
+		_, into, plan := small(t, target, schema, tables,
+			[]string{"INSERT INTO rooms (code) VALUES ('a1'), ('a2')"}, []string{"INSERT INTO rooms (code) VALUES ('b1')"})
+		refused(t, into, plan, merge.CodeUndeclared, "rooms: n: the database counts this column")
+		plan.Plain = append(plan.Plain, "rooms.n")
+		run(t, open(t, plan))
+	})
+}
