@@ -37,7 +37,15 @@ func postgresTraits() traits {
 			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', array_to_string(reloptions, ', ')) " +
 			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
 			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f'",
+			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f' " +
+			"UNION ALL SELECT format('ALTER TABLE %%s ALTER %I SET %s', attname, what) FROM pg_attribute a " +
+			"JOIN pg_type y ON y.oid = atttypid, LATERAL (VALUES (attstorage <> typstorage, 'STORAGE ' || " +
+			"CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' " +
+			"ELSE 'EXTENDED' END), (attcompression <> '', 'COMPRESSION ' || CASE attcompression WHEN 'p' " +
+			"THEN 'pglz' ELSE 'lz4' END), (attstattarget >= 0, 'STATISTICS ' || attstattarget), " +
+			"(true, (SELECT '(' || string_agg(o, ', ') || ')' FROM unnest(attoptions) o " +
+			"WHERE o LIKE 'n_distinct%'))) v (has, what) " +
+			"WHERE has AND what <> '' AND attnum > 0 AND NOT attisdropped AND attrelid = to_regclass($1)",
 		validKeys: "SELECT conname FROM pg_constraint WHERE contype = 'f' AND convalidated AND conrelid = " +
 			"to_regclass($1)",
 		obstacles: [][2]string{
@@ -50,8 +58,13 @@ func postgresTraits() traits {
 				"WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass($1) " +
 				"AND d.deptype IN ('n', 'a', 'i') AND d.classid NOT IN ('pg_class'::regclass, " +
 				"'pg_attrdef'::regclass, 'pg_type'::regclass) AND g.tgisinternal IS NOT TRUE"},
+			{dropFirst, "SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid), '' FROM pg_depend d " +
+				"JOIN pg_type y ON y.oid = d.refobjid OR y.typarray = d.refobjid WHERE d.refclassid = " +
+				"'pg_type'::regclass AND d.deptype = 'n' AND y.typrelid = to_regclass($1)"}, // its rows as a type
 			{notTaken, "SELECT what || c.relname, '' FROM pg_class c, LATERAL (VALUES " +
-				"('row security of ', c.relrowsecurity), ('the tablespace of ', c.reltablespace <> 0), " +
+				"('row security of ', c.relrowsecurity OR c.relforcerowsecurity), " +
+				"('the tablespace of ', c.reltablespace <> 0), ('an index for CLUSTER of ', " +
+				"EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisclustered)), " +
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
 				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
 				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +

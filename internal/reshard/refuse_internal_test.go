@@ -63,9 +63,18 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				obstacle{[]string{"CREATE RULE kept AS ON DELETE TO tags_10 DO INSTEAD NOTHING"},
 					[]string{"DROP RULE kept ON tags_10"}, []string{"kept", "tags_10"}},
 				obstacle{[]string{"CREATE POLICY own ON tags_10 USING (true)"}, []string{"DROP POLICY own ON tags_10"},
-					[]string{"own", "tags_10"}})
+					[]string{"own", "tags_10"}},
+				obstacle{[]string{"ALTER TABLE tags_10 FORCE ROW LEVEL SECURITY"},
+					[]string{"ALTER TABLE tags_10 NO FORCE ROW LEVEL SECURITY"}, []string{"row security", "tags_10"}},
+				obstacle{[]string{"ALTER TABLE tags_10 CLUSTER ON tags_10_pkey"},
+					[]string{"ALTER TABLE tags_10 SET WITHOUT CLUSTER"}, []string{"CLUSTER", "tags_10"}},
+				obstacle{[]string{"CREATE TYPE pairs AS (one tags_10, others tags_10[])"}, []string{"DROP TYPE pairs"},
+					[]string{"pairs", "tags_10"}},
+				obstacle{[]string{"CREATE FUNCTION first_of(tags_10[]) RETURNS int LANGUAGE sql AS 'SELECT 1'"},
+					[]string{"DROP FUNCTION first_of(tags_10[])"}, []string{"first_of", "tags_10"}})
 		case "mysql":
-			all = append(all, obstacle{
+			all = append(all, obstacle{[]string{"CREATE EVENT sweeps ON SCHEDULE EVERY 1 YEAR DO DELETE FROM items_10 WHERE id < 0"},
+				[]string{"DROP EVENT sweeps"}, []string{"the event sweeps", "items_10"}}, obstacle{
 				[]string{"ALTER TABLE items_10 ADD CONSTRAINT falls FOREIGN KEY (order_id) REFERENCES orders_10 (id) ON DELETE CASCADE"},
 				[]string{"ALTER TABLE items_10 DROP FOREIGN KEY falls, DROP KEY falls"}, []string{"falls", "items_10", "RESTRICT"}})
 		case "sqlite":
@@ -721,6 +730,8 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 		if db.Name() == "postgres" {
 			must(t, db.Exec("GRANT SELECT ON items_10 TO PUBLIC").Error, "GRANT")
 			must(t, db.Exec("ALTER TABLE items_10 SET (fillfactor = 70)").Error, "an option")
+			must(t, db.Exec("ALTER TABLE items_10 ALTER note SET STORAGE EXTERNAL, ALTER note SET COMPRESSION pglz, "+
+				"ALTER note SET STATISTICS 500, ALTER id SET (n_distinct = 5)").Error, "options of columns")
 		}
 		_, err := w.job.Run(t.Context())
 		must(t, err, "Run")
@@ -738,6 +749,12 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 				"c.reloptions::text LIKE '%fillfactor=70%'").Scan(&granted).Error, "the rights")
 			if left != 0 || granted != 1 {
 				t.Errorf("%d items are left of the order; the rights and options are there %d times", left, granted)
+			}
+			var columns []string
+			must(t, db.Raw("SELECT concat(attname, attstorage, attcompression, attstattarget, attoptions @> '{n_distinct=5}') FROM pg_attribute WHERE "+
+				"attrelid = 'items_01_g1'::regclass AND attname IN ('id', 'note') ORDER BY 1").Scan(&columns).Error, "the columns")
+			if got := fmt.Sprint(columns); got != "[idp-1t noteep500f]" {
+				t.Errorf("the columns of the new table have the options %s", got)
 			}
 		}
 	})
