@@ -34,8 +34,10 @@ func postgresTraits() traits {
 			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
 			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
 			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
-			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', array_to_string(reloptions, ', ')) " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND reloptions IS NOT NULL " +
+			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', (SELECT string_agg(CASE o.relkind WHEN 't' " +
+			"THEN 'toast.' ELSE '' END || option, ', ') FROM unnest(o.reloptions) option)) FROM pg_class c " +
+			"JOIN pg_class o ON o.oid IN (c.oid, c.reltoastrelid) AND o.reloptions IS NOT NULL " +
+			"WHERE c.oid = to_regclass($1) " +
 			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
 			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f' " +
 			"UNION ALL SELECT format('ALTER TABLE %%s ALTER %I SET %s', attname, what) FROM pg_attribute a " +
