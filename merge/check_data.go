@@ -231,7 +231,8 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 }
 
 // ofOthers counts the rows with texts that are names on another server, and those with longer texts that
-// begin with a name of their own. The query returns a few thousand texts at most, and how many rows have each.
+// begin with a name of their own server. The query returns a few thousand texts at most, and how many rows
+// have each.
 func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (others,
 	longer int64, err error) {
 	rows, begun := map[string]int64{}, map[string]int64{}

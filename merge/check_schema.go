@@ -203,14 +203,15 @@ func (c *schemaCheck) columns(ctx context.Context) error {
 	return nil
 }
 
-// countedAlone refuses columns that the database counts and no unique key covers, so nothing keeps the numbers of
-// one server apart from those of another one.
+// countedAlone refuses columns that the database counts and no unique key covers, so nothing keeps the
+// numbers of one server apart from those of another one.
 func (c *schemaCheck) countedAlone(j *tableJob) {
 	for _, column := range j.target.Writable() {
 		name := column.Name
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
-		c.report.problemIf(column.Counts() && len(j.present()) > 1 && !slices.ContainsFunc(j.target.Keys(), covers) &&
-			j.plan.Set[name] == "" && !j.refers(name) && !slices.Contains(c.ws.plan.Plain, j.name+"."+name),
+		alone := column.Counts() && len(j.present()) > 1 && !slices.ContainsFunc(j.target.Keys(), covers)
+		c.report.problemIf(alone && j.plan.Set[name] == "" && !j.refers(name) &&
+			!slices.Contains(c.ws.plan.Plain, j.name+"."+name),
 			Problem{Code: CodeUndeclared, Table: j.name, Column: name,
 				Message: "the database counts this column, and no unique key covers it, so rows of several servers " +
 					"would have the same number",

@@ -113,9 +113,9 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 	return groups, nil
 }
 
-// askWhole makes a query for IDs ask all shards of its database if a quarter of them is asked anyway, each for
-// as many IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and to
-// make a plan for a table takes it several times as long as to look there for an ID that no row has.
+// askWhole makes a query for IDs ask all shards of its database if a quarter of them is asked anyway, each
+// for as many IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and
+// to make a plan for a table takes it several times as long as to look there for an ID that no row has.
 func (q *shardQuery) askWhole() bool {
 	if q.apart || len(q.parts) != 1 || q.Databases[q.parts[0].database].Name() != dialect.PostgreSQL {
 		return false
