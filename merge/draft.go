@@ -890,7 +890,7 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 	if source == nil {
 		return nil
 	}
-	var list []string
+	var list, names []string
 	var indexes []int
 	for i := range all {
 		if all[i].doubled {
@@ -904,12 +904,12 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 		name := c.ReadExpression(db.Kind)
 		list = append(list, "COUNT(NULLIF("+name+", ''))", "COUNT(DISTINCT NULLIF("+name+", ''))",
 			"COUNT(CASE WHEN "+name+" = '' THEN 1 END)")
-		indexes = append(indexes, i)
+		indexes, names = append(indexes, i), append(names, c.Name)
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT * FROM ",
+	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT ", db.Kind.QuoteAll(names), " FROM ",
 		newSelection(d.ws, server).table(t.Name), limit, ") AS s")
 	return db.Each(ctx, q, func(values []any) error {
 		counts, err := numbers(values...)

@@ -64,7 +64,10 @@ func (s *stream) text() string {
 		list = append(list, expression)
 		return len(list) - 1
 	}
-	inner := []string{"s.*"}
+	var inner []string // by name, because * leaves invisible columns out
+	for _, c := range s.table.columns {
+		inner = append(inner, "s."+s.d.kind.quote(c.name))
+	}
 	s.set, s.renamed, s.named = map[string]string{}, map[int]int{}, -1
 	computed := func(expression string) string {
 		name := "merge_v" + strconv.Itoa(len(inner))
@@ -124,7 +127,7 @@ func (s *stream) text() string {
 	if s.server >= 0 {
 		kept = s.kept()
 	}
-	if kept != "" || len(inner) > 1 {
+	if kept != "" || len(inner) > len(s.table.columns) {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"
 	}
 	if len(list) == 0 { // somebody has renamed all columns of the target
