@@ -504,7 +504,7 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	input := &reader{src: largest, size: 10_000, refused: func(string, pair, error) {}}
+	input := &reader{src: largest, size: 1000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
 	if err == nil && sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)

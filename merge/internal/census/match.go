@@ -168,14 +168,21 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		return nil
 	}
 	for part := range slices.Chunk(columns, maxMeasured) {
-		q := d.SQL("SELECT 1")
+		q, from, scanned := d.SQL("SELECT 1"), " FROM "+d.Kind.Quote(t.Name), ""
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
+			if identifies(t, col.Name) { // Its index has the ends at hand.
+				least := from + " WHERE " + name + " <> 0 ORDER BY " + name
+				q.Add(", (SELECT COUNT(*)", from, " WHERE ", name, " <> 0), (SELECT COUNT(*)", from, " WHERE ", name,
+					" = 0), (SELECT ", name, least, " LIMIT 1), (SELECT ", name, least, " DESC LIMIT 1), NULL")
+				continue
+			}
 			value := "NULLIF(" + name + ", 0)"
 			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
 				"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
+			scanned = from
 		}
-		rows, err := d.Strings(ctx, q.Add(" FROM ", d.Kind.Quote(t.Name)))
+		rows, err := d.Strings(ctx, q.Add(scanned))
 		if err != nil {
 			return err
 		}
