@@ -113,7 +113,7 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 	return groups, nil
 }
 
-// askWhole makes a query for IDs ask all shards of its database if a quarter of them is asked anyway, each
+// askWhole makes a query for IDs ask all shards of its database if a fifth of them is asked anyway, each
 // for as many IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and
 // to make a plan for a table takes it several times as long as to look there for an ID that no row has.
 func (q *shardQuery) askWhole() bool {
@@ -140,7 +140,7 @@ func (q *shardQuery) askWhole() bool {
 			whole.asked = append(whole.asked, asked{shard, some})
 		}
 	}
-	if all := len(whole.asked); 4*len(part.asked) < all || all > maxTablesPerStatement {
+	if all := len(whole.asked); 5*len(part.asked) < all || all > maxTablesPerStatement {
 		return false
 	}
 	*part = whole
