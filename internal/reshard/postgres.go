@@ -38,8 +38,8 @@ func postgresTraits() traits {
 			"THEN 'toast.' ELSE '' END || option, ', ') FROM unnest(o.reloptions) option)) FROM pg_class c " +
 			"JOIN pg_class o ON o.oid IN (c.oid, c.reltoastrelid) AND o.reloptions IS NOT NULL " +
 			"WHERE c.oid = to_regclass($1) " +
-			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY FULL' " +
-			"FROM pg_class WHERE oid = to_regclass($1) AND relreplident = 'f' " +
+			"UNION ALL SELECT 'ALTER TABLE %s REPLICA IDENTITY ' || CASE relreplident WHEN 'f' THEN 'FULL' " +
+			"ELSE 'NOTHING' END FROM pg_class WHERE oid = to_regclass($1) AND relreplident IN ('f', 'n') " +
 			"UNION ALL SELECT format('ALTER TABLE %%s ALTER %I SET %s', attname, what) FROM pg_attribute a " +
 			"JOIN pg_type y ON y.oid = atttypid, LATERAL (VALUES (attstorage <> typstorage, 'STORAGE ' || " +
 			"CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' " +
@@ -67,6 +67,8 @@ func postgresTraits() traits {
 				"('row security of ', c.relrowsecurity OR c.relforcerowsecurity), " +
 				"('the tablespace of ', c.reltablespace <> 0), ('an index for CLUSTER of ', " +
 				"EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisclustered)), " +
+				"('the index for the replica identity of ', c.relreplident = 'i'), ('the access method of ', " +
+				"c.relam <> (SELECT oid FROM pg_am WHERE amname = current_setting('default_table_access_method'))), " +
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
 				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
 				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +

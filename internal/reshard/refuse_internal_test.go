@@ -68,6 +68,10 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 					[]string{"ALTER TABLE tags_10 NO FORCE ROW LEVEL SECURITY"}, []string{"row security", "tags_10"}},
 				obstacle{[]string{"ALTER TABLE tags_10 CLUSTER ON tags_10_pkey"},
 					[]string{"ALTER TABLE tags_10 SET WITHOUT CLUSTER"}, []string{"CLUSTER", "tags_10"}},
+				obstacle{[]string{"CREATE UNIQUE INDEX told_by ON tags_10 (tag, order_id)", "ALTER TABLE tags_10 REPLICA IDENTITY USING INDEX told_by"},
+					[]string{"DROP INDEX told_by", "ALTER TABLE tags_10 REPLICA IDENTITY DEFAULT"}, []string{"replica identity", "tags_10"}},
+				obstacle{[]string{"CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler", "ALTER TABLE tags_10 SET ACCESS METHOD other"},
+					[]string{"ALTER TABLE tags_10 SET ACCESS METHOD heap", "DROP ACCESS METHOD other"}, []string{"the access method", "tags_10"}},
 				obstacle{[]string{"CREATE TYPE pairs AS (one tags_10, others tags_10[])"}, []string{"DROP TYPE pairs"},
 					[]string{"pairs", "tags_10"}},
 				obstacle{[]string{"CREATE FUNCTION first_of(tags_10[]) RETURNS int LANGUAGE sql AS 'SELECT 1'"},
@@ -730,6 +734,7 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 		if db.Name() == "postgres" {
 			must(t, db.Exec("GRANT SELECT ON items_10 TO PUBLIC").Error, "GRANT")
 			must(t, db.Exec("ALTER TABLE items_10 SET (fillfactor = 70)").Error, "an option")
+			must(t, db.Exec("ALTER TABLE items_10 REPLICA IDENTITY NOTHING").Error, "what replicas are told")
 			must(t, db.Exec("ALTER TABLE orders_10 SET (toast.autovacuum_enabled = false)").Error, "an option of the long values")
 			must(t, db.Exec("ALTER TABLE items_10 ALTER note SET STORAGE EXTERNAL, ALTER note SET COMPRESSION pglz, "+
 				"ALTER note SET STATISTICS 500, ALTER id SET (n_distinct = 5)").Error, "options of columns")
@@ -747,7 +752,7 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 			must(t, db.Raw("SELECT count(*) FROM items_01_g1 WHERE id = 1").Scan(&left).Error, "the items")
 			must(t, db.Raw("SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname = 'items_01_g1' AND "+
 				"a.grantee = 0 AND c.relnamespace = current_schema()::regnamespace AND "+
-				"c.reloptions::text LIKE '%fillfactor=70%' AND EXISTS (SELECT 1 FROM pg_class o JOIN pg_class l ON l.oid = "+
+				"c.reloptions::text LIKE '%fillfactor=70%' AND c.relreplident = 'n' AND EXISTS (SELECT 1 FROM pg_class o JOIN pg_class l ON l.oid = "+
 				"o.reltoastrelid WHERE o.oid = 'orders_01_g1'::regclass AND l.reloptions::text LIKE '%autovacuum_enabled=false%')").
 				Scan(&granted).Error, "the rights")
 			if left != 0 || granted != 1 {
