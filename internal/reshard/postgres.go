@@ -34,6 +34,14 @@ func postgresTraits() traits {
 			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
 			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
 			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
+			// The sequences of new tables have names of their own.
+			"UNION ALL SELECT format('DO $do$BEGIN EXECUTE format(%L, pg_get_serial_sequence(%L, %L)); END$do$', " +
+			"format('GRANT %s ON SEQUENCE %%1$s TO %s%s', a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' " +
+			"ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN " +
+			"' WITH GRANT OPTION' ELSE '' END), '%s', t.attname) FROM pg_depend d JOIN pg_attribute t ON " +
+			"t.attrelid = d.refobjid AND t.attnum = d.refobjsubid JOIN pg_class s ON s.oid = d.objid AND " +
+			"s.relkind = 'S', aclexplode(s.relacl) a WHERE d.classid = 'pg_class'::regclass AND " +
+			"d.deptype IN ('a', 'i') AND d.refobjid = to_regclass($1) AND a.grantee <> s.relowner " +
 			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', (SELECT string_agg(CASE o.relkind WHEN 't' " +
 			"THEN 'toast.' ELSE '' END || option, ', ') FROM unnest(o.reloptions) option)) FROM pg_class c " +
 			"JOIN pg_class o ON o.oid IN (c.oid, c.reltoastrelid) AND o.reloptions IS NOT NULL " +

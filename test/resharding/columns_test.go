@@ -125,6 +125,9 @@ func TestNumbersOfTheDatabaseGoOn(t *testing.T) {
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 		must(t, r.Create(t.Context(), make([]counted, 20)), "Create")
 		must(t, dbs[0].Exec("DELETE FROM counteds_00 WHERE number > 15").Error, "the last rows")
+		if target.Dialect == "postgres" {
+			must(t, dbs[0].Exec("GRANT USAGE, SELECT ON SEQUENCE counteds_00_number_seq TO PUBLIC").Error, "the rights")
+		}
 		least := func(above int64) {
 			t.Helper()
 			rows := make([]counted, 8)
@@ -139,6 +142,12 @@ func TestNumbersOfTheDatabaseGoOn(t *testing.T) {
 		_, err = resharding.Split(t.Context(), r, resharding.Class{Residue: 0, Modulus: 1}, 2, 0, 1)
 		must(t, err, "Split")
 		least(20)
+		if target.Dialect == "postgres" {
+			rights := int64(0)
+			must(t, dbs[1].Raw("SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.relkind = 'S' AND a.grantee = 0 AND "+
+				"c.relname LIKE 'counteds%'").Scan(&rights).Error, "the rights")
+			same(t, "rights of all on the numbers in the other database", rights, 2)
+		}
 		_, err = resharding.Join(t.Context(), r, resharding.Class{Residue: 0, Modulus: 1}, 1)
 		must(t, err, "Join")
 		least(24)
