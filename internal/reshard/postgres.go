@@ -76,7 +76,8 @@ func postgresTraits() traits {
 				"('the tablespace of ', c.reltablespace <> 0), ('an index for CLUSTER of ', " +
 				"EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisclustered)), " +
 				"('the index for the replica identity of ', c.relreplident = 'i'), ('the access method of ', " +
-				"c.relam <> (SELECT oid FROM pg_am WHERE amname = current_setting('default_table_access_method'))), " +
+				"c.relam <> (SELECT oid FROM pg_am WHERE amname = " +
+				"current_setting('default_table_access_method'))), " +
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
 				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
 				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
