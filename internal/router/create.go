@@ -223,8 +223,8 @@ func createTogether(c *cluster, db *gorm.DB) {
 // follow each other, so there are as many of these texts.
 const fewTexts = 16
 
-// maxKept is the length of the longest text of a create that drivers may keep. PostgreSQL needs a hundred
-// times as much for it on each connection, and for more rows the plan hardly counts.
+// maxKept is the length of the longest text over many shards that drivers may keep. PostgreSQL needs a
+// hundred times as much for it on each connection.
 const maxKept = 16 << 10
 
 // insert runs a statement. Drivers keep what they prepare, so one whose text hardly ever comes again is

@@ -140,7 +140,8 @@ func (q *shardQuery) askWhole() bool {
 			whole.asked = append(whole.asked, asked{shard, some})
 		}
 	}
-	if all := len(whole.asked); 5*len(part.asked) < all || all > maxTablesPerStatement {
+	all := len(whole.asked)
+	if 5*len(part.asked) < all || all*len(q.templates[part.database].sql) > maxKept {
 		return false
 	}
 	*part = whole
