@@ -511,6 +511,17 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 	return nil, nil
 }
 
+// led reports whether rows of other tables refer to those of a table.
+func (d *drafter) led(table string) bool {
+	for name, t := range d.ws.target.Tables {
+		refers := func(r sqldb.Reference) bool { return r.Parent == table && name != table }
+		if slices.ContainsFunc(d.references(t), refers) {
+			return true
+		}
+	}
+	return false
+}
+
 // leads reports whether rows of a table may lead to others, and so be alike because those have the same keys.
 func (d *drafter) leads(t *sqldb.Table) bool {
 	other := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
@@ -839,13 +850,15 @@ func (d *drafter) namedBy(
 		if !refers {
 			least = manyNames
 		}
+		owns := d.led(name) && !d.led(t.Name)
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
-			if c.Family != sqldb.FamilyText || !slices.ContainsFunc(parent.Keys(), unique) && !isName(c.Name) {
+			called := slices.ContainsFunc(parent.Keys(), unique) || isName(c.Name)
+			if c.Family != sqldb.FamilyText || !called && (!owns || c.MaxChars > longestName) {
 				continue
 			}
 			names := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}
-			for i := 0; !refers && i < len(d.ws.servers); i++ {
+			for i := 0; (!refers || !called) && i < len(d.ws.servers); i++ {
 				if err := d.countNames(ctx, parent, i, "", names); err != nil {
 					return false, "", err
 				}

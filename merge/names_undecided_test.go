@@ -136,6 +136,37 @@ func TestTextsThatAreNamesOfAnotherTableAreNoNames(t *testing.T) {
 	})
 }
 
+// A member of a guild is there by the name of his account, and no index says that the names of either are unique, nor
+// does the word "username" say that they are names. The account to which others refer has the name.
+func TestNamesOfMembersAreThoseOfRowsToWhichOthersRefer(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE accounts (COUNTED, username VARCHAR(12), level INTEGER)",
+			"CREATE TABLE bags (COUNTED, account_id INTEGER, weight INTEGER)",
+			"CREATE TABLE members (COUNTED, username VARCHAR(12), grade INTEGER)"}
+		server := func(own string, since int) (all []string) {
+			for n := since; n < since+300; n++ {
+				name := fmt.Sprintf("%s%d", []string{"Same", own}[n%2], n)
+				all = append(all, fmt.Sprintf("INSERT INTO accounts (username, level) VALUES ('%s', %d)", name, n%40),
+					fmt.Sprintf("INSERT INTO bags (account_id, weight) VALUES (%d, %d)", n*7%300+1, n%9*since%5))
+				if n%3 > 0 {
+					all = append(all, fmt.Sprintf("INSERT INTO members (username, grade) VALUES ('%s', %d)", name, n%4))
+				}
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server("A", 1), server("B", 42))
+		draft := draftOf(t, plan)
+		if p := draft.Tables["accounts"]; p.Policy != merge.Rename || p.Rename.Column != "username" {
+			t.Errorf("the accounts: %+v", p)
+		}
+		if p := draft.Tables["members"]; p.Policy != merge.Copy || !strings.Contains(p.Note, "accounts.username") ||
+			!slices.ContainsFunc(p.Undecided, func(o merge.OpenColumn) bool { return o.Candidate == "accounts.username" }) {
+			t.Errorf("the members: %+v", p)
+		}
+	})
+}
+
 // Games that key their players by texts made at random give one text to two people sooner or later. It is the name of
 // the row, so it can be given up like any other one.
 func TestATextThatIsThePrimaryKeyMayBeRenamed(t *testing.T) {
