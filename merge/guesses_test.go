@@ -376,6 +376,8 @@ var stocked = []string{
 	"CREATE TABLE roles (COUNTED, accid INTEGER NOT NULL, level INTEGER NOT NULL)",
 	"CREATE TABLE bans (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, hours INTEGER)",
 	"CREATE TABLE passes (accid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY)",
+	"CREATE TABLE looks (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, hair INTEGER)",
+	"CREATE TABLE worlds (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, region INTEGER)",
 	"CREATE TABLE goods (id INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, price INTEGER NOT NULL)",
 	"CREATE TABLE offers (shop INTEGER NOT NULL, good INTEGER NOT NULL, PRIMARY KEY (shop, good))",
 	"CREATE TABLE firsts (good INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, found INTEGER NOT NULL)",
@@ -394,12 +396,16 @@ func stockedRows(server int) (statements []string) {
 		}
 		add("accounts", "%d, 'u%d.%d'", n, server, n)
 		add("roles", "%d, %d, %d", len(rows["roles"])+1, n, n%90+1)
+		add("looks", "%d, %d", n, n*server%7)
 		if n%70 == 1 {
 			add("bans", "%d, %d", n, n%9)
 		}
 		if n%60 < 2 && server == 2 {
 			add("passes", "%d", n)
 		}
+	}
+	for n := range 17 {
+		add("worlds", "%d, %d", 3*n+1, n%3)
 	}
 	for n := 1; n <= 900; n++ {
 		good := func(n int) int { return n + 6*max(0, n-600) }
@@ -425,7 +431,7 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 		_, _, plan := small(t, target, stocked, nil, stockedRows(1), stockedRows(2))
 		draft := draftOf(t, plan)
 		for name, identity := range draft.Identities {
-			if name != "accounts" || !slices.Equal(identity.In, []string{"roles.accid"}) {
+			if name != "accounts" || !slices.Equal(identity.In, []string{"looks.id", "roles.accid"}) {
 				t.Errorf("%s are in %q", name, identity.In)
 			}
 		}
@@ -443,7 +449,7 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 			}
 		}
 		// A copy of them would have each row twice, and one with other keys would say who found other goods first.
-		for _, table := range []string{"goods", "offers", "recipes", "odds", "firsts"} {
+		for _, table := range []string{"goods", "offers", "recipes", "odds", "firsts", "worlds"} {
 			if p := draft.Tables[table]; p.Policy != merge.NotDecided {
 				t.Errorf("%s: policy %s, %s", table, p.Policy, p.Note)
 			}

@@ -129,7 +129,8 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	if isText || unique { // few texts and keys are anything but what they are called
 		ends, key, person = nil, false, false
 	}
-	if len(alike)+len(ends) == 0 && !key && !person && !own {
+	installed := unique && l.c.installed[col.Table] // keys that are the same on all servers, as no player's are
+	if len(alike)+len(ends) == 0 && !key && !person && !own || installed {
 		return f, nil
 	}
 	values, err := l.values(ctx, col)
