@@ -3,6 +3,7 @@ package census
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,12 +338,18 @@ const people = " account admin attacker author banner bidder buyer by captain ch
 	"partner player poster receiver recipient recruiter referer referrer seller sender spouse target user " +
 	"victim wife winner writer "
 
+// idFirst finds the id at the beginning of a name.
+var idFirst = regexp.MustCompile("^(?:[iI][dD]_+|[iI]d([A-Z]))(.+)$")
+
+// idLast returns the name of a column with the id at its end, as house_id for id_house.
+func idLast(name string) string { return idFirst.ReplaceAllString(name, "${1}${2}_id") }
+
 // wordsIn returns the words of the name of a column in small letters, without the digits behind them, as in
 // first_owner, OwnerID and owner2.
 func wordsIn(name string) []string {
 	var words []string
 	var before rune
-	for i, r := range name {
+	for i, r := range idLast(name) {
 		switch begins := i == 0 || unicode.IsUpper(r) && !unicode.IsUpper(before) || before == '_'; {
 		case r == '_' || unicode.IsDigit(r) || r == ' ':
 		case begins || len(words) == 0:

@@ -80,6 +80,33 @@ func TestAFewNumbersAreNoKeysBecauseTheyAreCalledAfterTheirTable(t *testing.T) {
 	})
 }
 
+// Some languages put what a number is before whose it is, and some names of tables are no plurals.
+func TestAColumnMayBeCalledLikeAKeyFromItsEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE game_skills (" + countedKey(target) + ", power INTEGER)",
+				"CREATE TABLE houses (" + countedKey(target) + ", power INTEGER)",
+				"CREATE TABLE site_news (" + countedKey(target) + ", power INTEGER)", "CREATE TABLE lessons (" + countedKey(target) +
+					", id_skill INTEGER, idHouse INTEGER, news_id INTEGER, identity INTEGER, id_color INTEGER)"}
+			for n := 1; n <= 600; n++ {
+				if pick(seed+n, 4) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO game_skills (id, power) VALUES (%d, %d)", n, 1+n%20),
+						fmt.Sprintf("INSERT INTO houses (id, power) VALUES (%d, %d)", n, 1+n%20),
+						fmt.Sprintf("INSERT INTO site_news (id, power) VALUES (%d, %d)", n, 1+n%20))
+				}
+				if n%100 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO lessons (id, id_skill, idHouse, news_id, identity, id_color) VALUES "+
+						"(%d, %d, %d, %d, %d, %d)", 5000+n, 1+pick(seed+n, 590), 1+pick(seed+2*n, 590), 1+pick(seed+3*n, 590), 1+n%5, n%300/100))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(9000)), map[string]string{"lessons.id_skill": "perhaps game_skills.id",
+			"lessons.idHouse": "perhaps houses.id", "lessons.news_id": "perhaps site_news.id", "lessons.identity": "plain", "lessons.id_color": "plain"})
+	})
+}
+
 // The sorts of tickets are three, and each server has made its own. Other bytes are settings.
 func TestAFewKeysInOneByteAreFoundIfNothingElseIsCalledSo(t *testing.T) {
 	t.Parallel()

@@ -670,7 +670,7 @@ func (c *Census) begins(key Column) bool {
 // the key, too, if nothing but the last word of the table stands before that. It names a table also without
 // the word with which the names of both tables begin, as topic does in forum_posts and forum_topics.
 func (c *Census) named(col, key Column) (says int, ends bool) {
-	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(idLast(s), "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
 	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
 		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
@@ -681,6 +681,9 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	tells := len(name) > 2 && strings.HasSuffix(name, "id") || name == joined
 	last := words[len(words)-1]
 	stem, ended := strings.CutSuffix(column, name)
+	if one := singular(stem); ended && strings.HasSuffix(joined, one) { // as news_id, too, names site_news
+		stem, column = one, one+name
+	}
 	mentions := len(words[0]) > 2 && strings.Contains(column, words[0])
 	beside := len(words) > 1 && c.wordsOf(col.Table)[0] == words[0] &&
 		strings.Join(wordsIn(col.Name), "") == strings.Join(words[1:], "")
