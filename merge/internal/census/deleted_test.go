@@ -313,3 +313,26 @@ func TestEachKeyOfAShortTableInTheRowsOfAKindIsAskedAbout(t *testing.T) {
 			"points.owner": "players.id when kind = 1, perhaps guilds.id when kind = 2", "points.place": "plain"})
 	})
 }
+
+// A new server has a few couples only. They go as far there as so few of its animals would, and no farther.
+func TestAFewValuesOnANewServerGoAsFarAsSoFewWould(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, animals, couples int) []string {
+			statements := []string{"CREATE TABLE animals (" + countedKey(target) + ", couple INTEGER, price INTEGER, strength INTEGER)"}
+			for n := 1; n <= animals; n++ {
+				couple, price := -1, -1
+				if n%(animals/couples) == 0 {
+					couple, price = 1+pick(seed+n, animals), 1+pick(seed+3*n, 1200)
+				}
+				if pick(seed+5*n, 12) > 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO animals (id, couple, price, strength) VALUES (%d, %d, %d, %d)",
+						n, couple, price, pick(n, 1200)))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 1200, 120), server(90, 175, 17)), map[string]string{
+			"animals.couple": "perhaps animals.id when couple > 0", "animals.price": "plain", "animals.strength": "plain"})
+	})
+}

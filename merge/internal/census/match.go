@@ -792,10 +792,18 @@ func (m match) certain() bool {
 	return m.full() && (m.score() >= 8 || named && m.score() >= 4)
 }
 
-// reaches reports whether the values go as far as the keys on every server.
+// reaches reports whether the values go as far as the keys on every server: a few as far as so few would, and
+// not beyond them.
 func (m match) reaches() bool {
-	return !slices.ContainsFunc(m.servers,
-		func(a against) bool { return a.reach < 0.95 || a.values < minValues })
+	enough := false
+	for _, a := range m.servers {
+		few := a.values < minValues
+		enough = enough || !few
+		if a.values < minValues/3 || a.reach < min(0.95, 1-3/float64(a.values)) || few && a.reach > 1.05 {
+			return false
+		}
+	}
+	return enough
 }
 
 // follows reports whether the values go as far as the keys, though these end elsewhere on each server. No
