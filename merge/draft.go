@@ -324,6 +324,18 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		return nil, nil
 	}
 	notes = append(others, notes...)
+	for i, k := range open { // one of which rows of two servers are equal tells more
+		n := foundName{column: t.Column(onlyText(t, k)), counts: slices.Repeat([]int64{1}, len(d.ws.servers))}
+		if len(open) < 2 || n.column == nil || open[0].Name == sqldb.PrimaryName {
+			continue
+		}
+		if shared, err := d.shared(ctx, t, n); err != nil {
+			return nil, err
+		} else if shared {
+			open[0], open[i] = k, open[0]
+			break
+		}
+	}
 	if len(open) > 0 {
 		candidates := d.candidates(t, open[0], p.Renumber != "", found)
 		p.Renumber, p.Note = "", "rows of different servers may be equal in the unique key "+covered(t, open[0])

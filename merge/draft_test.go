@@ -194,6 +194,28 @@ func TestADraftAdvisesOnlyWhatCanBe(t *testing.T) {
 	})
 }
 
+// A key for sessions is made at random, and the name beside it is what two people have chosen.
+func TestADraftTellsTheUniqueKeyInWhichRowsAreEqual(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE people (COUNTED, token VARCHAR(30) UNIQUE, username VARCHAR(20) NOT NULL UNIQUE, born INTEGER)"}
+		server := func(own string, since int) (all []string) {
+			for n := since; n < since+60; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO people (token, username, born) VALUES ('%s-%x', '%s%d', %d)", own, n*n*n,
+					[]string{"Same", own}[n%2], n, n*since%70))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server("A", 1), server("B", 42))
+		draft := draftOf(t, plan)
+		_, found := problems(t, open(t, draft))
+		if got := fmt.Sprint(found[merge.CodeUndecided]); !strings.Contains(got, "unique key (username)") ||
+			!strings.Contains(got, "rename, with column: username") {
+			t.Errorf("the people: %s", got)
+		}
+	})
+}
+
 // tables returns the names of the tables of a database.
 func (b base) tables(t testing.TB) []string {
 	t.Helper()
