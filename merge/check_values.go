@@ -182,7 +182,11 @@ func (r *rehearsal) fitting(rows []row) []row {
 			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
 				len(text) > p.target.MaxChars &&
 				utf8.RuneCountInString(text) > p.target.MaxChars:
-				r.find(CodeTooLong, i, fmt.Sprintf(messageTooLong, p.target.MaxChars, sqldb.KeyText(row.key)))
+				message := messageTooLong
+				if r.src.job.refers(p.target.Name) && r.decisions.touches(r.src) {
+					message = "with its new keys, " + message
+				}
+				r.find(CodeTooLong, i, fmt.Sprintf(message, p.target.MaxChars, sqldb.KeyText(row.key)))
 			default:
 				continue
 			}

@@ -79,7 +79,7 @@ func rarePlans() map[string]hostile {
 			second:  []string{"INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'b')", "INSERT INTO c VALUES (" + three + ", '1,2,3')"},
 			on:      "postgres mysql",
 			tables:  map[string]*merge.TablePlan{"p": counted(), "c": with(merge.Reference{Column: "l", Table: "p", List: ","})},
-			refused: merge.CodeTooLong, says: "s2: c: l"},
+			refused: merge.CodeTooLong, says: "s2: c: l: 1 row: with its new keys, longer than the 5 characters"},
 		"an array of keys with NULLs and two dimensions": {on: "postgres",
 			schema: []string{parents, "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, l BIGINT[])"},
 			first:  []string{firstParents},
@@ -171,7 +171,7 @@ func rarePlans() map[string]hostile {
 			first:   []string{"INSERT INTO p VALUES (99, 'a')"},
 			second:  []string{"INSERT INTO p VALUES (10, 'd')", "INSERT INTO c VALUES (" + three + ", '10')"},
 			tables:  map[string]*merge.TablePlan{"p": counted(), "c": with(merge.Reference{Column: "p", Table: "p"})},
-			refused: merge.CodeTooLong, says: "s2: c: p"},
+			refused: merge.CodeTooLong, says: "s2: c: p: 1 row: with its new keys, longer than the 2 characters"},
 		"keys that are references over three tables": {
 			schema: []string{parents, "CREATE TABLE q (id BIGINT NOT NULL PRIMARY KEY, FOREIGN KEY (id) REFERENCES p (id))",
 				"CREATE TABLE r (id BIGINT NOT NULL PRIMARY KEY, FOREIGN KEY (id) REFERENCES q (id))",
