@@ -493,3 +493,36 @@ func TestKeysInTextsThatBeginWithZerosAreRefusedWhereTheyChange(t *testing.T) {
 		}
 	})
 }
+
+// A row that the migrations have made is the hero of whoever has none, by a default. It gets another key, as all do.
+func TestCheckWarnsOfADefaultThatWillLeadNowhere(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20))",
+			"CREATE TABLE clubs (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20))",
+			"CREATE TABLE seats (id BIGINT NOT NULL PRIMARY KEY, hero BIGINT DEFAULT 0 NOT NULL, club BIGINT DEFAULT 0, " +
+				"price INTEGER DEFAULT 3)"}
+		server := func(n int) []string {
+			return []string{fmt.Sprintf("INSERT INTO heroes VALUES (0, 'Nobody%d'), (3, 'Ann%d')", n, n),
+				fmt.Sprintf("INSERT INTO clubs VALUES (3, 'c%d')", n),
+				fmt.Sprintf("INSERT INTO seats VALUES (%d, 0, 3, 3), (%d, 3, 3, 3)", 10*n, 10*n+1)}
+		}
+		plan := map[string]*merge.TablePlan{}
+		for _, name := range []string{"heroes", "clubs", "seats"} {
+			plan[name] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		}
+		_, into, p := small(t, target, schema, plan, server(1), server(2))
+		p.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"seats.hero"}},
+			"clubs": {Key: "id", In: []string{"seats.club"}}}
+		report, found := problems(t, open(t, p))
+		warned := slices.DeleteFunc(report.Warnings, func(p merge.Problem) bool { return !strings.Contains(p.Message, "default") })
+		if len(found) > 0 || len(warned) != 1 || warned[0].Column != "hero" || !strings.Contains(warned[0].Message, "default 0") {
+			t.Errorf("problems %v, warnings %v", found, report.Warnings)
+		}
+		run(t, open(t, p))
+		into.exec(t, "INSERT INTO seats (id) VALUES (1)")
+		if n := into.number(t, "SELECT COUNT(*) FROM seats WHERE hero = 0"); n != 1 {
+			t.Errorf("%d seats have the default", n)
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.schema.circles()
 	c.schema.ambiguous()
-	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx)); err != nil {
+	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx), c.schema.defaults(ctx)); err != nil {
 		return err
 	}
 	leaseProblems(c.ws, c.report)

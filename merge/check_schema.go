@@ -466,6 +466,40 @@ func (c *schemaCheck) circles() {
 	}
 }
 
+// defaults warns of defaults that lead to rows, such as one that migrations have made, which get other keys.
+func (c *schemaCheck) defaults(ctx context.Context) error {
+	for _, j := range c.ws.order {
+		for _, ref := range j.refs {
+			parent, col := c.ws.jobs[ref.Parent], j.target.Column(ref.Columns[0])
+			if len(ref.Columns) > 1 || ref.Inside() || col == nil || col.Default == "" || parent == nil ||
+				parent.plan.Renumber != Apart || c.ws.plan.Apart == apartOthers || parent.key() == nil ||
+				!slices.Equal(c.ws.led(ref).Target, []string{parent.key().Name}) ||
+				ref.When != "" && col.Default == "0" {
+				continue
+			}
+			for _, src := range parent.present() {
+				db, key := src.owner.db, parent.key().Name
+				if db.Tables[parent.name].Column(key) == nil {
+					continue
+				}
+				n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(parent.name), " WHERE ",
+					db.Kind.Quote(key), " = ", col.Default))
+				if err != nil {
+					return err
+				}
+				if n > 0 {
+					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
+						Message: "the default " + col.Default + " leads to a row of " + parent.name +
+							", which gets another key, and so a row with this default will lead to none",
+						Remedy: "when verify was done, give the target a row with this key, or the column another default"})
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // ambiguous warns of references to columns that no unique key keeps apart, as MySQL and plans allow them.
 // Rows of two servers may be equal there, and what leads to one of them leads to both.
 func (c *schemaCheck) ambiguous() {

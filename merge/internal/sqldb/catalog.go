@@ -55,6 +55,16 @@ type Table struct {
 	partitioned bool
 }
 
+// wholeNumber returns the number that an expression is, in quotes or not; "" if it is anything else.
+func wholeNumber(expression string) string {
+	text, _, _ := strings.Cut(expression, "::")
+	text = strings.Trim(text, "'()")
+	if _, err := strconv.ParseUint(text, 10, 64); err != nil {
+		return ""
+	}
+	return text
+}
+
 // Column is a column of a table.
 type Column struct {
 	Name       string
@@ -64,6 +74,7 @@ type Column struct {
 	Family     Family
 	Nullable   bool
 	HasDefault bool   // it has a default or counts up by itself
+	Default    string // the whole number that is its default; "" without one
 	Generated  bool   // the database computes it
 	counted    bool   // the database counts it, as AUTO_INCREMENT or an identity
 	sequence   string // the quoted name of the sequence that its default comes from, on MariaDB and TiDB

@@ -53,7 +53,7 @@ func mysqlColumn(t *Table, row []string) {
 		Family:   mysqlFamily(strings.ToLower(row[2])),
 		Nullable: row[4] == "YES", Collation: row[8],
 		counted:    strings.Contains(extra, "AUTO_INCREMENT"),
-		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"),
+		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"), Default: wholeNumber(row[10]),
 		// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
 		Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
 			strings.Contains(extra, "PERSISTENT"),

@@ -50,8 +50,8 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
-			format_type(a.atttypid, -1), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END
-			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
+			format_type(a.atttypid, -1), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END,
+			pg_get_expr(e.adbin, e.adrelid) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
 			LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
@@ -85,7 +85,7 @@ func postgresColumn(t *Table, row []string) {
 		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
 		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
 		Collation: row[10], precision: 6, folds: row[11], labels: row[3] == "e",
-		unlimited: row[12],
+		unlimited: row[12], Default: wholeNumber(row[14]),
 	}
 	switch {
 	case c.Family == FamilyOther && c.labels:
