@@ -491,7 +491,8 @@ func (c *schemaCheck) defaults(ctx context.Context) error {
 					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
 						Message: "the default " + col.Default + " leads to a row of " + parent.name +
 							", which gets another key, and so a row with this default will lead to none",
-						Remedy: "when verify was done, give the target a row with this key, or the column another default"})
+						Remedy: "when verify was done, give the target a row with this key, or the column " +
+							"another default"})
 					break
 				}
 			}
