@@ -390,6 +390,9 @@ func setTransaction(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
+// alone ends a transaction of MySQL without the next one, which the session may be set to begin then.
+const alone = " AND NO CHAIN NO RELEASE"
+
 // Transact asks MySQL in a transaction of its own, which commits even where autocommit is switched off. It
 // returns an error if the connection is inside a transaction of somebody else. It does not use BeginTx,
 // because the driver waits for the answer to COMMIT and ROLLBACK without a limit.
@@ -402,12 +405,12 @@ func Transact(ctx context.Context, conn *sql.Conn, ask func(context.Context, Que
 	}
 	err := ask(ctx, conn)
 	if err == nil {
-		if _, err = conn.ExecContext(ctx, "COMMIT"); err == nil {
+		if _, err = conn.ExecContext(ctx, "COMMIT"+alone); err == nil {
 			return nil
 		}
 	}
 	// A transaction that did not end must not be left in the pool for the application to find.
-	if _, failed := conn.ExecContext(ctx, "ROLLBACK"); failed != nil {
+	if _, failed := conn.ExecContext(ctx, "ROLLBACK"+alone); failed != nil {
 		discard(conn)
 	}
 	return err

@@ -260,6 +260,7 @@ func (t *Table) List(ctx context.Context) ([]Row, error) {
 		// while it waited for a standby can be read, although a failover loses it.
 		statement += " WHERE " + d.SyncedRead
 	}
+	statement += " LIMIT 9223372036854775807" // a session of MySQL may be set to a few, without an error
 	rows, err := t.query(ctx, what, statement)
 	if err != nil {
 		return nil, err

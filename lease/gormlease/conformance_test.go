@@ -69,6 +69,7 @@ func TestTheContractHoldsInMySQLSettings(t *testing.T) {
 				dbtest.DSNParam("clientFoundRows", "true"), dbtest.DSNParam("parseTime", "false"),
 				dbtest.DSNParam("loc", "Asia/Kathmandu"), dbtest.DSNParam("time_zone", "'-03:30'"),
 				dbtest.DSNParam("autocommit", "0"), dbtest.DSNParam("sql_mode", "'ANSI,NO_BACKSLASH_ESCAPES'"),
+				dbtest.DSNParam("completion_type", "'CHAIN'"), dbtest.DSNParam("sql_select_limit", "2"),
 			},
 			interpolated: {
 				dbtest.DSNParam("interpolateParams", "true"), dbtest.DSNParam("charset", "latin1"),
