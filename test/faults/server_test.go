@@ -167,7 +167,7 @@ func startServer(t *testing.T, f flavor) *server {
 	install, serve := f.find(t, f.programs[0]), f.find(t, f.programs[1])
 	if f.check != nil {
 		if err := exec.CommandContext(t.Context(), install, f.check...).Run(); err != nil {
-			f.missing(t, fmt.Sprintf("%s %s: %v", install, strings.Join(f.check, " "), err))
+			servers.NoProgram(t, f.target.Name, fmt.Errorf("%s %s: %w", install, strings.Join(f.check, " "), err))
 		}
 	}
 	s := &server{flavor: f, t: t, program: serve}
@@ -216,7 +216,7 @@ func startServer(t *testing.T, f flavor) *server {
 	return s
 }
 
-// find looks for a program, and skips the test, or fails it, where there is none.
+// find looks for a program, and ends the test where there is none.
 func (f flavor) find(t *testing.T, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -237,18 +237,9 @@ func (f flavor) find(t *testing.T, name string) string {
 		}
 		return path
 	}
-	f.missing(t, fmt.Sprintf("the program %s is neither in PATH nor in %s: it comes with the server of %s",
-		name, strings.Join(f.folders, ", "), f.target.Name))
+	servers.NoProgram(t, f.target.Name, fmt.Errorf("the program %s is neither in PATH nor in %s: it comes with "+
+		"the server of %s", name, strings.Join(f.folders, ", "), f.target.Name))
 	return ""
-}
-
-// missing skips the test, or fails it if the server is required.
-func (f flavor) missing(t *testing.T, what string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SNOWFLAKE_REQUIRE"), ","), f.target.Name) {
-		t.Fatal(what + ", and SNOWFLAKE_REQUIRE names that")
-	}
-	t.Skip(what)
 }
 
 // credential is the account that the server runs as, where the test runs as root.

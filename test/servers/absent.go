@@ -24,20 +24,26 @@ func Absent(tb testing.TB, server, variable string, err error) {
 	tb.Skipf("%s does not answer; set %s to a server that does: %v", server, variable, err)
 }
 
-// Program returns the path of a program that the test starts itself. If the program is missing, the
-// test is skipped, because the server that answers may run in a container. On a machine for
-// continuous integration (CI=true), the program of a required server is required, too.
+// Program returns the path of a program that the test starts itself. If the program is missing, the test ends
+// as by [NoProgram].
 func Program(tb testing.TB, server, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
+	if err != nil {
+		NoProgram(tb, server, err)
 	}
+	return path
+}
+
+// NoProgram ends a test that lacks a program which it would start itself. The test is skipped, because the
+// server that answers may run in a container, or belong to another user. On a machine for continuous
+// integration (CI=true), the program of a required server is required, too.
+func NoProgram(tb testing.TB, server string, err error) {
+	tb.Helper()
 	if required(tb, server) && os.Getenv("CI") != "" {
 		tb.Fatalf("%s is in SNOWFLAKE_REQUIRE, and this test starts servers of its own: %v", server, err)
 	}
 	tb.Skipf("this test starts servers of its own: %v", err)
-	return ""
 }
 
 // RequireVariable is the environment variable that lists the servers which must answer.
