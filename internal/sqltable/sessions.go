@@ -27,11 +27,12 @@ type Kind int
 
 // The kinds of requests.
 const (
-	Aside  Kind = iota // it touches no table, so no transaction can matter to it
-	Reads              // it reads the table
-	Writes             // it writes to the table: once it is answered it is committed
-	Alone              // it writes, but each of its statements has to be a transaction of its own
-	probes             // it is answered while another request is not: see Table.Probe
+	Aside    Kind = iota // it touches no table, so no transaction can matter to it
+	Reads                // it reads the table
+	Writes               // it writes to the table: once it is answered it is committed
+	Alone                // it writes, but each of its statements has to be a transaction of its own
+	Together             // it writes, and its statements have to be one transaction; on MySQL alone
+	probes               // it is answered while another request is not: see Table.Probe
 )
 
 var (
@@ -204,7 +205,7 @@ func (t *Table) once(ctx context.Context, k Kind, ask func(context.Context, Quer
 		return ask(ctx, conn)
 	case t.spec.Dialect.Embedded():
 		return t.askEmbedded(ctx, conn, k, ask)
-	case t.spec.Dedicated:
+	case t.spec.Dedicated && k != Together:
 		return ask(ctx, conn)
 	}
 	if t.spec.Dialect.Autocommits && k != Alone {

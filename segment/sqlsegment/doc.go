@@ -13,8 +13,9 @@
 //
 // A claim is one statement, which raises the counter and returns its old value: UPDATE ... RETURNING on
 // PostgreSQL and SQLite, and UPDATE with LAST_INSERT_ID(expr) on MySQL and MariaDB. Only the first claim of a
-// counter, and one that is refused, needs others. When a claim returns it is committed, and a rollback of
-// the application cannot undo it. The connections are those of package sqllease: with [WithDedicatedPool]
+// counter, one that is refused, and those on a table of MySQL with triggers need others; the first of these
+// leaves a gap. When a claim returns it is committed, and a rollback of the application cannot undo it. The
+// connections are those of package sqllease: with [WithDedicatedPool]
 // the store keeps one of its own, and on a shared pool it makes sure that it is outside all transactions.
 //
 // # The table

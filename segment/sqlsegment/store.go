@@ -30,6 +30,8 @@ var errBusy = errors.New("others change the counter at the same time")
 type Store struct {
 	table *sqltable.Table
 	noted atomic.Pointer[segment.Identity] // what Identity has returned
+	// untold means that MySQL's answer to a claim had no number in it: a trigger was run.
+	untold atomic.Bool
 }
 
 var (
@@ -82,11 +84,17 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		return 0, err
 	}
 	what := fmt.Sprintf("claiming %d numbers of counter %q", n, name)
-	claim := func(ctx context.Context, q sqltable.Querier) (int64, error) { return s.claim(ctx, q, name, n, t) }
+	kind := sqltable.Writes
+	claim := func(ctx context.Context, q sqltable.Querier) (int64, error) {
+		return s.claim(ctx, q, name, n, t, kind)
+	}
 	// Each statement is a transaction of its own. Two of them in one would lock a row that is not there yet,
 	// and processes that create a counter at the same time would wait for each other.
 	for range attempts {
-		first, err := sqltable.Request(ctx, s.table, sqltable.Writes, what, claim)
+		if s.untold.Load() {
+			kind = sqltable.Together
+		}
+		first, err := sqltable.Request(ctx, s.table, kind, what, claim)
 		if err != nil || first != 0 {
 			return first, err
 		}
@@ -145,9 +153,10 @@ func (s *Store) checkIdentity(ctx context.Context, name, identity string) error 
 }
 
 // claim runs the one statement, which returns the first number as a row, or as the last ID that was inserted.
-// It returns 0 if the counter is not there or the terms are not met.
+// Together with another one, which reads the row, it needs no such answer. It returns 0 if the counter is not
+// there, the terms are not met, or MySQL has not told the number.
 func (s *Store) claim(
-	ctx context.Context, q sqltable.Querier, name string, n int64, t segment.Terms,
+	ctx context.Context, q sqltable.Querier, name string, n int64, t segment.Terms, how sqltable.Kind,
 ) (first int64, err error) {
 	kind := s.table.Kind()
 	next := kind.Quote("next")
@@ -178,34 +187,40 @@ func (s *Store) claim(
 	u.Add(" AND ", next, " <= ").Bind(t.Last-n+1).Add(" AND ", next, " > ").Bind(t.Above)
 	s.table.AddSynced(u)
 	u.Add(returning)
-	var changed int64
 	if returning == "" {
 		result, err := q.ExecContext(ctx, u.String(), u.Args...)
 		if err != nil {
 			return 0, err
 		}
-		if changed, err = result.RowsAffected(); err != nil || changed == 0 {
+		changed, err := result.RowsAffected()
+		if err != nil || changed == 0 {
 			return 0, err
 		}
-		if first, err = result.LastInsertId(); err != nil {
-			return 0, err
+		if changed > 1 {
+			return 0, s.table.Twins(name, changed)
 		}
-	} else {
-		_, rows, err := dialect.Query[sqltable.Row](ctx, q, u.String(), u.Args...)
-		if changed = int64(len(rows)); err != nil || changed == 0 {
-			return 0, err
+		if how != sqltable.Together {
+			if first, err = result.LastInsertId(); err == nil && first == 0 {
+				s.untold.Store(true)
+			}
+			return first, err
 		}
-		after, ok := sqltable.Whole(rows[0][0])
-		if !ok {
-			return 0, fmt.Errorf("%w: counter %q has a next that is no number: %s", segment.ErrInvalidCounter,
-				name, remedy)
-		}
-		first = after - n
+		u = dialect.Write(kind, "SELECT ", next, " FROM ", s.table.Quoted(), " WHERE ")
+		s.table.Same(u, columnName, name)
 	}
-	if changed > 1 {
-		return 0, s.table.Twins(name, changed)
+	_, rows, err := dialect.Query[sqltable.Row](ctx, q, u.String(), u.Args...)
+	if err != nil || len(rows) == 0 {
+		return 0, err
 	}
-	return first, nil
+	if len(rows) > 1 {
+		return 0, s.table.Twins(name, int64(len(rows)))
+	}
+	after, ok := sqltable.Whole(rows[0][0])
+	if !ok {
+		return 0, fmt.Errorf("%w: counter %q has a next that is no number: %s", segment.ErrInvalidCounter,
+			name, remedy)
+	}
+	return after - n, nil
 }
 
 // Counters returns the counters whose names begin with prefix, sorted by name.

@@ -16,8 +16,8 @@
 // are private ones, which the tests start on a port and in a directory of their own; they need the
 // programs initdb and postgres, mariadb-install-db and mariadbd, and for MySQL what scripts/mysql.sh
 // finds or has unpacked. Two drills of the night also need pg_basebackup, and rsync with Galera's library
-// libgalera_smm.so. Where these are missing the tests are skipped, because the server that answers may run in a
-// container; they fail if SNOWFLAKE_REQUIRE names the database and CI is true.
+// libgalera_smm.so. Where these are missing the tests are skipped, because the server that answers may run
+// in a container; they fail if SNOWFLAKE_REQUIRE names the database and CI is true.
 //
 //	SNOWFLAKE_FAULT_ROUNDS=100 go test ./test/faults -run Rounds -v -timeout 1h
 //
