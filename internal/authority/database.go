@@ -343,6 +343,9 @@ func (d Database) Noted(ctx context.Context, kind Subject, table string) (string
 // wraps it wraps errs.ErrAuthority, too.
 var ErrReadOnly = fmt.Errorf("%w: the database is read-only", errs.ErrAuthority)
 
+// errGone is why a table cannot be used whose rows somebody hides or removes.
+var errGone = errors.New("a row that was written is not there")
+
 // ensure returns the rows when there is one of the subject, which it makes if it is missing.
 func (d Database) ensure(
 	ctx context.Context, subject string, draft func(map[string]Note) (Note, error),
@@ -368,7 +371,7 @@ func (d Database) ensure(
 		switch {
 		case unwritable == nil: // usually the row is there now, whoever made it
 			d.place.IsBeside = true
-			unwritable = errors.New("a row that was written is not there")
+			unwritable = errGone
 		case dialect.ReadOnly(unwritable):
 			return nil, fmt.Errorf("%w: the table %s: %w", ErrReadOnly, d.table, unwritable)
 		case ctx.Err() != nil: // another attempt would only say so
@@ -580,7 +583,8 @@ func (d Database) failed(ctx context.Context, cause error) error {
 	case errors.Is(cause, sqltable.ErrFull):
 		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
 	}
-	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || isBusy(cause) {
+	unanswered := isBusy(cause) || !d.Embedded() && dialect.Interrupted(cause) && !errors.Is(cause, errGone)
+	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || unanswered {
 		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {
 			cause = fmt.Errorf("%w: %w", ended, cause)
 		}

@@ -141,6 +141,16 @@ func Forbidden(err error) bool {
 	return false
 }
 
+// Interrupted reports whether a server has not answered a statement: its connection was lost, which has no
+// code, or somebody has ended the connection, the statement or the server. It is not for SQLite.
+func Interrupted(err error) bool {
+	switch State(err) {
+	case "", "57014", "57P01", "57P02", "57P03", "57P05", "1053", "1317", "1927", "1969", "3024":
+		return err != nil
+	}
+	return false
+}
+
 // Full reports whether the disk is full, or the database has its greatest size.
 func Full(err error) bool {
 	switch State(err) {

@@ -863,7 +863,8 @@ func (t *Table) unusable(ctx context.Context, why string, cause error) error {
 	switch {
 	case errors.Is(cause, t.spec.ErrDatabase):
 		return cause
-	case errs.IsAny(cause, ErrFull, ErrReadOnly):
+	case errs.IsAny(cause, ErrFull, ErrReadOnly),
+		!t.spec.Dialect.Embedded() && dialect.Interrupted(cause):
 		return t.notAnswered(cause)
 	}
 	statement := t.spec.making(t.name)

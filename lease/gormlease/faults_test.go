@@ -53,13 +53,18 @@ func killOthers(t *testing.T, target dbtest.Target, db *gorm.DB) {
 	if len(ids) == 0 {
 		t.Fatal("the store has no connection")
 	}
-	kill := "KILL %d" // MySQL takes no parameter here
-	if target.Dialect == "postgres" {
-		kill = "SELECT pg_terminate_backend(%d)"
-	}
 	for _, id := range ids {
-		exec(t, db, fmt.Sprintf(kill, id))
+		kill(t, target, db, id)
 	}
+}
+
+func kill(t *testing.T, target dbtest.Target, db *gorm.DB, id int64) {
+	t.Helper()
+	statement := "KILL %d" // MySQL takes no parameter here
+	if target.Dialect == "postgres" {
+		statement = "SELECT pg_terminate_backend(%d)"
+	}
+	exec(t, db, fmt.Sprintf(statement, id))
 }
 
 // As after a fail-over, when the server that the connection leads to has become a replica.
@@ -127,6 +132,47 @@ func TestAServerThatTakesNoWritesIsNoFaultOfTheTable(t *testing.T) {
 				}
 				thaw()
 				newStore(t, target.OpenDSN(t, dsn, nil))
+			}
+		})
+	}
+}
+
+// A program that starts in a failover may lose its connection at any request.
+func TestAConnectionThatIsLostAtTheStartIsNoFaultOfTheTable(t *testing.T) {
+	t.Parallel()
+	for name, target := range oneServer(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if target.Dialect == "mysql" && target.IsTiDB(t) {
+				t.Skip("TiDB locks no tables")
+			}
+			dsn := target.DSN(t)
+			newStore(t, target.OpenDSN(t, dsn, nil))
+			// Whoever reads the table goes on, and whoever tries to write waits.
+			holder, admin := target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1)), target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1))
+			lock, waiting := "LOCK TABLES snowflake_nodes READ", "SELECT ID FROM information_schema.processlist "+
+				"WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%'"
+			if target.Dialect == "postgres" {
+				exec(t, holder, "BEGIN")
+				lock, waiting = "LOCK TABLE snowflake_nodes IN SHARE MODE", "SELECT pid FROM pg_stat_activity "+
+					"WHERE datname = current_database() AND wait_event_type = 'Lock'"
+			}
+			exec(t, holder, lock)
+			opened := make(chan error)
+			db := target.OpenDSN(t, dsn, nil)
+			go func() {
+				_, err := gormlease.New(db)
+				opened <- err
+			}()
+			var id int64
+			for id == 0 {
+				must(t, admin.Raw(waiting).Scan(&id).Error)
+			}
+			kill(t, target, admin, id)
+			err := <-opened
+			complains(t, err, lease.ErrStore, "trying to write")
+			if errors.Is(err, gormlease.ErrTable) || !snowflakeplugin.Retryable(err) {
+				t.Errorf("the table is blamed: %v", err)
 			}
 		})
 	}
