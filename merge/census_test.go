@@ -277,3 +277,27 @@ func TestCheckWarnsOfNoColumnOfWhichThePlanSaysWhereAllOfItLeads(t *testing.T) {
 		}
 	})
 }
+
+// A few words say nothing, and a condition that is written for another database selects no row of this one.
+func TestAConditionThatNoRowOfAnyServerMeetsIsAWarning(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, tag VARCHAR(20))",
+			"CREATE TABLE words (no BIGINT NOT NULL PRIMARY KEY, kind VARCHAR(20), hero INTEGER)"}
+		server := func(number int) []string {
+			return []string{"INSERT INTO heroes (tag) VALUES ('a'), ('b'), ('c')",
+				fmt.Sprintf("INSERT INTO words VALUES (%s, 'Hero', 2), (%s, 'Pet', 77), (%s, 'Pet', 78)", id(number, 1), id(number, 2), id(number, 3))}
+		}
+		for when, warned := range map[string]bool{`kind = 'App:Hero'`: true, "kind = 'Hero'": false} {
+			_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"heroes": {Policy: merge.Copy, Renumber: merge.Behind},
+				"words": {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes", When: when}}}}, server(1), server(2))
+			report, _ := problems(t, open(t, plan))
+			says := func(p merge.Problem) bool {
+				return p.Code == merge.CodePlan && p.Table == "words" && p.Column == "hero" && strings.Contains(p.Message, when)
+			}
+			if slices.ContainsFunc(report.Warnings, says) != warned || len(report.Problems) > 0 {
+				t.Errorf("%s: %v, %v", when, report.Problems, report.Warnings)
+			}
+		}
+	})
+}

@@ -99,6 +99,13 @@ func (c *dataCheck) quiet(ctx context.Context) error {
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
 func (c *dataCheck) orphans(ctx context.Context) error {
+	for _, j := range c.ws.order {
+		for _, ref := range j.refs {
+			if err := c.unmet(ctx, j, ref); err != nil {
+				return err
+			}
+		}
+	}
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		for _, ref := range j.refs {
 			if err := c.orphansOf(ctx, j, src, s, ref); err != nil {
@@ -108,6 +115,35 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s),
 			c.nullKeys(ctx, j, src, s))
 	})
+}
+
+// unmet warns of a condition that no row of any server meets, though some have a value: its texts may be written
+// for another database.
+func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) error {
+	filled := false
+	for _, src := range j.present() {
+		met, some := src.sel.refers(j, ref, "s"), src.owner.db.Kind.Quote(ref.Columns[0])+" IS NOT NULL"
+		if ref.When == "" || met == "" {
+			return nil
+		}
+		if j.target.Column(ref.Columns[0]).Family.Exact() {
+			some = src.owner.db.Kind.Quote(ref.Columns[0]) + " <> 0"
+		}
+		for _, condition := range []string{met, some} {
+			rows, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT 1 FROM ", src.sel.table(j.name),
+				" AS s WHERE ", condition, " LIMIT 1"))
+			if err != nil || len(rows) > 0 && condition == met {
+				return err
+			}
+			filled = filled || len(rows) > 0
+		}
+	}
+	if filled {
+		c.report.warn(Problem{Code: CodePlan, Table: j.name, Column: strings.Join(ref.Columns, ", "),
+			Message: "no row of any server meets " + ref.When + ", which selects those that refer to " + ref.Parent,
+			Remedy:  "see whether it is meant so: MySQL and MariaDB want each backslash in a text twice"})
+	}
+	return nil
 }
 
 // copiedNames refuses copies of names most of which are not those of the rows that their references lead to:

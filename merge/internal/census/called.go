@@ -3,6 +3,7 @@ package census
 import (
 	"cmp"
 	"context"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -123,7 +124,8 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		words = unglued(words)
 	}
 	alike, ends := l.parents[strings.Join(words, "")], l.ends[words[len(words)-1]]
-	key, person := isKey(words), isPerson(words)
+	key := isKey(words)
+	person := isPerson(words) || key && isPerson(words[:len(words)-1])
 	own := words[len(words)-1] == "parent" || key && words[len(words)-2] == "parent" // in the same table
 	isText := l.c.isText(col)
 	unique := slices.Contains(l.c.keys, col)
@@ -143,10 +145,14 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		says := slices.Contains(alike, parent) || own && parent.Table == col.Table
 		ending := slices.Contains(ends, parent) && len(words) > 1 && !key
 		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
-			!says && !ending && !person && (!key || !differ(values)) || unique && !l.c.counts(parent) {
+			!says && !ending && !person && !key || unique && !l.c.counts(parent) {
 			continue
 		}
 		m, err := l.compare(ctx, col, parent, values)
+		alone := !says && !ending && !person && !differ(values) // id may be that of anything
+		if err == nil && alone && m.full() {
+			alone, err = l.common(ctx, parent, values)
+		}
 		if err != nil {
 			return f, err
 		}
@@ -155,7 +161,7 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		reaches := func(a against) bool {
 			return a.values > 0 && (a.greatest == 0 || (a.reach-1.05)*a.greatest > 3)
 		}
-		if hits == 0 || slices.ContainsFunc(m.servers, reaches) ||
+		if hits == 0 || alone || slices.ContainsFunc(m.servers, reaches) ||
 			!says && (hits*2 < all || ending && !m.full()) {
 			continue
 		}
@@ -289,6 +295,22 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 		m.servers = append(m.servers, a)
 	}
 	return m, nil
+}
+
+// common reports whether it may be chance that values, which are all keys of their server, are no keys of others:
+// what means something in every world does not end on each server where its keys do.
+func (l *caller) common(ctx context.Context, key Column, values [][]int64) (bool, error) {
+	chance := 0.0
+	for i, d := range l.c.servers {
+		for _, others := range values {
+			hits, err := keysAmong(ctx, d, key, others)
+			if err != nil {
+				return false, err
+			}
+			chance += float64(len(values[i])) * math.Log10(float64(hits+1)/float64(len(others)+1))
+		}
+	}
+	return chance > -4, nil
 }
 
 // differ reports whether the values of the two servers that have most are not mostly the same ones, as those

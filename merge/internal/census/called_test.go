@@ -131,3 +131,48 @@ func TestAFewKeysInOneByteAreFoundIfNothingElseIsCalledSo(t *testing.T) {
 			"tickets.sortID": "ticket_sorts.sortID", "tickets.state": "", "tickets.sort": "plain", "tickets.from_id": ""})
 	})
 }
+
+// Two young servers have nearly the same keys, so what refers to them has the same values as well. It holds no key of
+// the smaller server that only the larger one has, and that can hardly be chance. What a spell is called is the same
+// on both.
+func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE bids (no INTEGER NOT NULL PRIMARY KEY, bidder_id INTEGER, raid_id INTEGER, spell_id INTEGER)"}
+			for n := range heroes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)))
+				statements = append(statements, fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d)", n,
+					1000+pick(seed+n, heroes), 1000+pick(seed+7*n, heroes), 1000+pick(seed+9*n, 25)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 60), server(200, 30)), map[string]string{
+			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain, perhaps heroes.id", "bids.spell_id": "plain"})
+		expect(t, taken(t, target, server(1, 40), server(200, 40)), map[string]string{
+			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain", "bids.spell_id": "plain"})
+	})
+}
+
+// Servers of one age have nearly as many heroes, and each number is a key. A log that ends exactly where the keys do,
+// on each server, holds keys, whatever it is called. Prizes end near the keys of one of them.
+func TestValuesThatEndExactlyWhereTheKeysOfEachServerDoAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE chats (no INTEGER NOT NULL, who INTEGER, prize INTEGER)"}
+			for n := range 3 * heroes {
+				if n < heroes {
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", n+1, 1+pick(seed+n, 60)))
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO chats VALUES (%d, %d, %d)", 90_000+n,
+					1+pick(seed+n, heroes), 1+pick(seed+7*n, 343)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 350), server(20000, 344), server(50000, 376)), map[string]string{
+			"chats.who": "perhaps heroes.id", "chats.prize": "plain"})
+	})
+}

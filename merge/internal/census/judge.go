@@ -997,6 +997,9 @@ func (c *Census) equals(ctx context.Context, by Column, kinds []string, text boo
 	quoted := slices.Clone(kinds)
 	for i, v := range quoted {
 		if text {
+			if c.servers[0].Kind == sqldb.MySQL {
+				v = strings.ReplaceAll(v, `\`, `\\`)
+			}
 			quoted[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
 		}
 	}

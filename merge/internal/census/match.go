@@ -806,11 +806,15 @@ func (m match) reaches() bool {
 	return enough
 }
 
-// follows reports whether the values go as far as the keys, though these end elsewhere on each server. No
-// other number knows how far they go.
+// follows reports whether the values go as far as the keys, though these end elsewhere on each server, and
+// farther away than the values do. No other number knows how far they go.
 func (m match) follows() bool {
+	away := 0.005
+	for _, a := range m.servers {
+		away = max(away, min(math.Abs(1-a.reach), 0.05))
+	}
 	return m.reaches() && slices.ContainsFunc(m.servers, func(a against) bool {
-		return math.Abs(a.greatest-m.servers[0].greatest) > 0.1*a.greatest
+		return math.Abs(a.greatest-m.servers[0].greatest) > 2*away*a.greatest
 	})
 }
 

@@ -270,7 +270,11 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		if len(values) > 0 {
 			for _, v := range values {
 				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
-					p.add(part{column: col.Name, as: as + v.Path, member: v.Member}, server, n, 0)
+					where := part{column: col.Name, as: as + v.Path, member: v.Member}
+					if strings.HasPrefix(v.Path, namesOf) || strings.Contains(v.Path, ".*") {
+						where.as = "number at " + v.Path
+					}
+					p.add(where, server, n, 0)
 				}
 			}
 			continue
@@ -315,7 +319,11 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	return nil
 }
 
-// Value is a value in a document: the path to it, and the name of its member.
+// namesOf stands before the path to an object, or an array of PHP, for the names of its members.
+const namesOf = "names of "
+
+// Value is a value in a document: the path to it, and the name of its member. Members whose names are numbers
+// share a path, and these names are values as well, for they may be keys.
 type Value struct {
 	Path, Member string
 	Value        any // a string, json.Number, bool or nil
@@ -356,6 +364,10 @@ func walk(reads *json.Decoder, path, member string, all *[]Value) error {
 			}
 			name = fmt.Sprint(key)
 			inner = path + "." + name
+			if digits.FindString(name) == name {
+				*all = append(*all, Value{namesOf + path, member, name})
+				name, inner = member, path+".*"
+			}
 		}
 		if err := walk(reads, inner, name, all); err != nil {
 			return err

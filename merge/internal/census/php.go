@@ -59,7 +59,10 @@ func (u *unserializer) walk(path, member string) {
 		key, _ := u.scalar()
 		inner, name, before := path+"[*]", member, len(u.all)
 		_, number := key.(json.Number)
-		if !number {
+		if number {
+			u.all = append(u.all, Value{namesOf + path, member, key})
+			before++
+		} else {
 			name = fmt.Sprint(key)
 			inner = path + "." + name
 		}

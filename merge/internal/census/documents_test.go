@@ -1,0 +1,62 @@
+package census_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// A game keeps how long heroes have been friends in a document that has their keys as the names of its members, and
+// what they think of each other in one of PHP. Colors are few, and have numbers of their own.
+func TestKeysThatAreNamesInDocumentsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		document := map[string]string{"postgres": "JSONB", "mysql": "JSON", "sqlite": "TEXT"}[target.Dialect]
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE looks (id INTEGER NOT NULL PRIMARY KEY, friends " + document + ", colors " + document + ", thoughts TEXT)"}
+			for n := 1; n <= heroes; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", n, 1+pick(n, 60)))
+				members, thoughts := []string{}, []string{}
+				for i := range 1 + pick(n, 3) {
+					hero := 1 + pick(seed*1000+3*n+i, heroes)
+					members = append(members, fmt.Sprintf(`"%d": {"since": %d}`, hero, 1_700_000_000+n))
+					thoughts = append(thoughts, fmt.Sprintf(`i:%d;s:4:"nice";`, hero))
+				}
+				statements = append(statements, fmt.Sprintf(`INSERT INTO looks VALUES (%d, '{"v": 2, "friends": {%s}}', '{"%d": 7}', 'a:%d:{%s}')`,
+					7000+n, strings.Join(members, ", "), 1+n%9, len(thoughts), strings.Join(thoughts, "")))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 300), server(2, 200))
+		if found["looks.friends"] != "perhaps heroes.id" || found["looks.thoughts"] != "perhaps heroes.id" || found["looks.colors"] != "" {
+			t.Errorf("%q", found)
+		}
+	})
+}
+
+// PHP writes modules with a backslash, which MySQL reads twice in a text.
+func TestAKindWithBackslashesIsWrittenAsTheServersReadIt(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		kind := map[bool]string{false: `App\Models\`, true: `App\\Models\\`}[target.Dialect == "mysql"]
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE guilds (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE words (no INTEGER NOT NULL, about_type VARCHAR(99), about_id INTEGER)"}
+			for n := range heroes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (level) VALUES (%d)", 1+pick(seed+n, 60)),
+					fmt.Sprintf("INSERT INTO words VALUES (%d, '%s', %d)", 90_000+n, kind+"Hero", 1+pick(seed+n, heroes)))
+				if n < heroes/10 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds (level) VALUES (%d)", 1+pick(seed+n, 9)),
+						fmt.Sprintf("INSERT INTO words VALUES (%d, '%s', %d)", 80_000+n, kind+"Guild", 1+pick(seed+n, heroes/10)))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(7, 200)), map[string]string{"words.about_id": "guilds.id when about_type = '" +
+			kind + "Guild', heroes.id when about_type = '" + kind + "Hero'"})
+	})
+}
