@@ -791,7 +791,8 @@ type foundName struct {
 	column  *sqldb.Column
 	counts  []int64 // by server: how many names there are
 	empties int64
-	doubled bool // a server has two that are equal, or nobody can say
+	doubled bool   // a server has two that are equal, or nobody can say
+	alive   string // the condition that leaves out deleted rows, if only those have names of others
 }
 
 // namesOf returns the columns of a table that hold names which only the game keeps apart, the likeliest
@@ -807,11 +808,18 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 	for i, c := range columns {
 		all[i] = foundName{column: c, counts: make([]int64, len(d.ws.servers))}
 	}
-	// Most texts have equal ones among the first rows, and then nobody has to look at the others.
-	for _, limit := range []string{" LIMIT 1000", ""} {
-		for i := range d.ws.servers {
-			if err := d.countNames(ctx, t, i, limit, all); err != nil {
-				return nil, nil, err
+	for _, alive := range d.alive(t) {
+		for i, n := range all {
+			if n.doubled {
+				all[i] = foundName{column: n.column, counts: make([]int64, len(d.ws.servers)), alive: alive}
+			}
+		}
+		// Most texts have equal ones among the first rows, and then nobody has to look at the others.
+		for _, limit := range []string{" LIMIT 1000", ""} {
+			for i := range d.ws.servers {
+				if err := d.countNames(ctx, t, i, limit, all); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
 	}
@@ -843,6 +851,25 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 		}
 	}
 	return append(called, others...), notes, nil
+}
+
+// alive returns the conditions to look for names by: none, and that a row is not deleted, if a column says so.
+func (d *drafter) alive(t *sqldb.Table) []string {
+	for _, c := range t.Writable() {
+		name := d.ws.written(c.Name)
+		switch {
+		case !strings.Contains(strings.ToLower(c.Name), "delet"):
+		case c.Family == sqldb.FamilyBool:
+			return []string{"", name + " IS NOT TRUE"}
+		case c.Family == sqldb.FamilyInt && c.Nullable:
+			return []string{"", "COALESCE(" + name + ", 0) = 0"}
+		case c.Family == sqldb.FamilyInt:
+			return []string{"", name + " = 0"}
+		case c.Nullable:
+			return []string{"", name + " IS NULL"}
+		}
+	}
+	return []string{""}
 }
 
 // namedBy reports whether the texts of a column are names of rows of another table, as where each member of
@@ -927,6 +954,9 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 			continue
 		}
 		name := c.ReadExpression(db.Kind)
+		if all[i].alive != "" {
+			name = "CASE WHEN " + all[i].alive + " THEN " + name + " END"
+		}
 		list = append(list, "COUNT(NULLIF("+name+", ''))", "COUNT(DISTINCT NULLIF("+name+", ''))",
 			"COUNT(CASE WHEN "+name+" = '' THEN 1 END)")
 		indexes, names = append(indexes, i), append(names, c.Name)
@@ -1026,12 +1056,13 @@ func (d *drafter) renaming(found []foundName, table string, p *TablePlan) []stri
 	name := found[0].column.Name
 	p.Policy = Rename
 	p.Rename = &RenamePlan{Column: name, Copies: d.copiesOf(table)}
+	p.Rename.When = found[0].alive
 	if found[0].empties > 0 {
 		quoted := name
 		if !isName(name) || name != strings.ToLower(name) {
 			quoted = d.ws.servers[0].db.Kind.Quote(name)
 		}
-		p.Rename.When = quoted + " <> ''"
+		p.Rename.When = strings.TrimPrefix(p.Rename.When+" AND "+quoted+" <> ''", " AND ")
 	}
 	notes := []string{"names are unique on each server, though no index says so, and the older row keeps its " +
 		"own"}
