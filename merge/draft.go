@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -711,7 +712,7 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 	for _, db := range d.ws.databases() {
 		t := db.Tables[table]
 		if t != nil && t.Column(column) != nil && t.Column(column).Family != sqldb.FamilyInt {
-			return false, nil
+			return d.uuids(ctx, table, column)
 		}
 	}
 	spans, err := d.counted(ctx, table, column)
@@ -723,6 +724,27 @@ func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, 
 		}
 	}
 	return err == nil, err
+}
+
+// uuid is how a UUID is written.
+var uuid = regexp.MustCompile("(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+
+// uuids reports whether the first texts of a column are UUIDs, of which each server makes its own.
+func (d *drafter) uuids(ctx context.Context, table, column string) (all bool, err error) {
+	for i, s := range d.ws.servers {
+		t := s.db.Tables[table]
+		if t.Column(column) == nil || t.Column(column).Family != sqldb.FamilyText {
+			continue
+		}
+		text, where := d.reading(i, table, column)
+		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
+		other := func(row []string) bool { return !uuid.MatchString(row[0]) }
+		if err != nil || slices.ContainsFunc(rows, other) {
+			return false, err
+		}
+		all = all || len(rows) > 0
+	}
+	return all, nil
 }
 
 // counted returns the range of the values of a column that no generator made, for each server that has any.
