@@ -149,7 +149,8 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 			continue
 		}
 		m, err := l.compare(ctx, col, parent, values)
-		alone := !says && !ending && !person && !differ(values) // id may be that of anything
+		short := key && l.shortens(words[:len(words)-1], parent)
+		alone := !says && !ending && !person && !short && !differ(values) // id may be that of anything
 		if err == nil && alone && m.full() {
 			alone, err = l.common(ctx, parent, values)
 		}
@@ -295,6 +296,17 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 		m.servers = append(m.servers, a)
 	}
 	return m, nil
+}
+
+// shortens reports whether a name is the beginning of that of a table, and of no other one, as char of characters.
+func (l *caller) shortens(words []string, parent Column) bool {
+	begins := func(key Column) bool {
+		called := l.c.wordsOf(key.Table)
+		return strings.HasPrefix(called[len(called)-1], strings.Join(words, "")) && len(l.c.above[key]) == 0
+	}
+	return begins(parent) && !slices.ContainsFunc(l.c.keys, func(key Column) bool {
+		return key.Table != parent.Table && begins(key)
+	})
 }
 
 // common reports whether it may be chance that values, which are all keys of their server, are no keys of others:

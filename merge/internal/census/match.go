@@ -649,7 +649,8 @@ func (c *Census) against(key Column, server int, s span, values, hits, near int6
 	if k.distinct == 0 {
 		return a
 	}
-	a.density = float64(k.distinct) / width(k.min, k.max)
+	a.width = width(k.min, k.max)
+	a.density = float64(k.distinct) / a.width
 	density := math.Max(a.density, float64(near)/width(s.min, s.max))
 	a.chance = float64(values) * math.Log10(math.Min(density, 1))
 	if hits == 0 {
@@ -726,6 +727,7 @@ type against struct {
 	near         int64   // how many keys there are
 	chance       float64
 	greatest     float64 // key
+	width        float64 // of the range of the keys
 	reach        float64 // the greatest value as a part of the greatest key
 }
 
@@ -809,12 +811,13 @@ func (m match) reaches() bool {
 // follows reports whether the values go as far as the keys, though these end elsewhere on each server, and
 // farther away than the values do. No other number knows how far they go.
 func (m match) follows() bool {
-	away := 0.005
+	away := 0.0
 	for _, a := range m.servers {
-		away = max(away, min(math.Abs(1-a.reach), 0.05))
+		last := a.greatest * (1 - a.reach) // how far the values end before the keys, or behind them
+		away = max(away, 0.005*a.width, last, min(-last, 0.05*a.width))
 	}
 	return m.reaches() && slices.ContainsFunc(m.servers, func(a against) bool {
-		return math.Abs(a.greatest-m.servers[0].greatest) > 2*away*a.greatest
+		return math.Abs(a.greatest-m.servers[0].greatest) > 2*away
 	})
 }
 
