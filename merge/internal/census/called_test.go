@@ -201,3 +201,26 @@ func TestAColumnThatIsCalledByTheBeginningOfOneTableIsAskedAbout(t *testing.T) {
 			"bids.comm_id": "plain", "bids.raid_id": "plain"})
 	})
 }
+
+// Whoever answers a letter answers one that is there already, so each value is less than the key of its own row. What
+// a letter weighs may be any number, and most are less, too.
+func TestValuesThatAllLeadToRowsBeforeTheirOwnAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE letters (" + countedKey(target) + ", answers INTEGER, weight INTEGER, page INTEGER)",
+				"CREATE TABLE stamps (" + countedKey(target) + ", weight INTEGER)"}
+			for n := range 200 {
+				before, weight := "NULL", 1+pick(seed+3*n, 150)
+				if n%9 == 8 {
+					before = fmt.Sprint(1 + pick(seed+n, n-1))
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO letters (answers, weight, page) VALUES (%s, %d, %d)", before, weight, n%7))
+				statements = append(statements, fmt.Sprintf("INSERT INTO stamps (weight) VALUES (%d)", weight))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(900)), map[string]string{"letters.answers": "perhaps letters.id",
+			"letters.weight": "plain", "letters.page": "plain", "stamps.weight": "plain"})
+	})
+}

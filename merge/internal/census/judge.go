@@ -91,8 +91,14 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			if err != nil {
 				return nil, err
 			}
+			before, err := c.leadsBefore(ctx, col, m)
+			if err != nil {
+				return nil, err
+			}
 			why := ""
 			switch {
+			case before:
+				why = "each leads to a row before its own"
 			case own:
 				why = "each row has its own key there"
 			case c.takesKeys(col, m):
@@ -305,6 +311,35 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 		}
 	}
 	return true, nil
+}
+
+// leadsBefore reports whether each row has the key of a row of its table that comes before it, as a letter that
+// answers another one does, and other numbers that are as large would not do so by chance.
+func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, error) {
+	if m.key.Table != col.Table || m.sampled || !m.full() {
+		return false, nil
+	}
+	chance := 0.0
+	for i, d := range c.servers {
+		keys := c.spans[m.key][i]
+		if columnOf(d, col) == nil || keys.distinct == 0 {
+			continue
+		}
+		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
+		rows, err := d.Strings(ctx, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key, " THEN 1 ELSE 0 END FROM ",
+			d.Kind.Quote(col.Table), " WHERE ", c.spans[col][i].some(name), " ORDER BY 2 LIMIT ", strconv.Itoa(sampled)))
+		if err != nil {
+			return false, err
+		}
+		for _, row := range rows {
+			value := spanOf([]string{"1", "0", row[0], row[0]})
+			if row[1] == "0" {
+				return false, nil
+			}
+			chance += math.Log10(width(value.max, keys.max) / width(keys.min, keys.max))
+		}
+	}
+	return -chance >= 3, nil
 }
 
 // takesKeys reports whether a key that no database counts may be taken from those of a table, all of which
