@@ -149,7 +149,8 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 60), server(200, 30)), map[string]string{
-			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain, perhaps heroes.id", "bids.spell_id": "plain"})
+			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain, perhaps heroes.id", "bids.spell_id": "plain",
+			"heroes.id": "plain"})
 		expect(t, taken(t, target, server(1, 40), server(200, 40)), map[string]string{
 			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain", "bids.spell_id": "plain"})
 	})
