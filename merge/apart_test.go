@@ -526,3 +526,21 @@ func TestCheckWarnsOfADefaultThatWillLeadNowhere(t *testing.T) {
 		}
 	})
 }
+
+// Somebody takes the key of items for that of goods, and has items counted anew. Then most items would lead to nothing.
+func TestAKeyThatLeadsToRowsWhichStayIsNotRenumbered(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE goods (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20))", "CREATE TABLE items (COUNTED, owner INTEGER)"}
+		server := func(number int) []string {
+			return []string{"INSERT INTO goods VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+				fmt.Sprintf("INSERT INTO items (owner) VALUES (%d), (7)", number)}
+		}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"goods": {Policy: merge.KeepFirst, Key: []string{"id"}},
+			"items": {Policy: merge.Copy, Renumber: merge.Apart, References: []merge.Reference{{Column: "id", Table: "goods"}}}}, server(1), server(2))
+		_, found := problems(t, open(t, plan))
+		if got := fmt.Sprint(found[merge.CodePlan]); !strings.Contains(got, "its values are keys of goods, which stay") {
+			t.Errorf("nobody hears of it: %v", found)
+		}
+	})
+}

@@ -266,6 +266,18 @@ func (c *schemaCheck) named(j *tableJob) {
 		Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
 			"server, or their rows become one by keep_first or newest, if they mean the same; a number that is " +
 			"unique beside the key gets another value by set:, such as id + 100000 * {server}"})
+	for _, ref := range j.refs {
+		parent := c.ws.jobs[ref.Parent]
+		if p.Renumber == "" || key == nil || !slices.Equal(ref.Columns, []string{key.Name}) || ref.When != "" ||
+			ref.Inside() || parent == nil || parent.follows == nil {
+			continue
+		}
+		moves := func(l link) bool { return l.column == ref.Target[0] && (l.parent != ref.Parent || parent.changes()) }
+		c.report.problemIf(!slices.ContainsFunc(parent.follows.links, moves), Problem{Code: CodePlan,
+			Table: j.name, Column: key.Name,
+			Message: "its values are keys of " + ref.Parent + ", which stay, so they cannot be renumbered",
+			Remedy:  "remove renumber: from the table; or the reference, if they are the keys of its own rows"})
+	}
 	numeric := []sqldb.Family{sqldb.FamilyInt, sqldb.FamilyDecimal, sqldb.FamilyFloat, sqldb.FamilyBool}
 	for _, name := range p.Sum {
 		if col := j.target.Column(name); col != nil && !slices.Contains(numeric, col.Family) {

@@ -336,3 +336,33 @@ func TestAFewValuesOnANewServerGoAsFarAsSoFewWould(t *testing.T) {
 			"animals.couple": "perhaps animals.id when couple > 0", "animals.price": "plain", "animals.strength": "plain"})
 	})
 }
+
+// A game gives heroes keys from 100000 on, of which half were deleted, and a log tells of those as well. No other
+// number lies in just that range.
+func TestValuesInARangeOfTheirOwnAreAskedAboutThoughManyRowsWereDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE chats (no INTEGER NOT NULL, who INTEGER, price INTEGER, score INTEGER)"}
+			var alive []int
+			for n := range 240 {
+				if pick(seed+n, 2) > 0 {
+					alive = append(alive, 100_000+n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 100_000+n, 1+pick(seed+n, 60)))
+				}
+			}
+			for n := range 300 {
+				who := alive[pick(seed+n, len(alive))]
+				if n%2 == 0 {
+					who = 100_000 + pick(seed+n, 240)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO chats VALUES (%d, %d, %d, %d)", n, who, 1+pick(seed+n, 200_000),
+					100_000+pick(seed+7*n, 480)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1), server(20000)), map[string]string{"chats.who": "perhaps heroes.id", "chats.price": "plain",
+			"chats.score": "plain"})
+	})
+}

@@ -868,6 +868,8 @@ func (m match) possible() bool {
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
 		return false
+	case m.begins && hits*2 >= values && m.excess() >= 3 && m.apart():
+		return true
 	case m.follows() && hits*4 >= values*3:
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
 	case m.named >= 2:
@@ -882,6 +884,13 @@ func (m match) possible() bool {
 // meets reports whether the values end where the keys do, on every server.
 func (m match) meets() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach < 0.95 || a.reach > 1.05 })
+}
+
+// apart reports whether nearly all values lie in the range of the keys, which is a narrow one far above 0.
+func (m match) apart() bool {
+	return !slices.ContainsFunc(m.servers, func(a against) bool {
+		return a.within*50 < a.values*49 || a.values < minValues || a.width > a.greatest/2
+	})
 }
 
 // near reports whether so many values of a sample are keys that all of them have to be compared.
