@@ -225,3 +225,26 @@ func TestValuesThatAllLeadToRowsBeforeTheirOwnAreAskedAbout(t *testing.T) {
 			"letters.weight": "plain", "letters.page": "plain", "stamps.weight": "plain"})
 	})
 }
+
+// Each item of a player has a key, and so has each item of a shop. What the former is called is no proof that it is
+// the latter, as it is where the key of a sheet of a hero is called like heroes.
+func TestAKeyThatIsCalledLikeItsOwnTableIsNotThatOfAnotherOne(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, items int) []string {
+			statements := []string{"CREATE TABLE item_instances (item_id INTEGER NOT NULL PRIMARY KEY, price INTEGER)",
+				"CREATE TABLE shop_items (id INTEGER NOT NULL PRIMARY KEY, price INTEGER)", "CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE hero_sheets (hero_id INTEGER NOT NULL PRIMARY KEY)"}
+			for n := 1; n <= 300; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO shop_items VALUES (%d, %d)", n, 1+pick(seed+n, 900)))
+				if n <= items {
+					statements = append(statements, fmt.Sprintf("INSERT INTO item_instances VALUES (%d, %d)", n, 1+pick(seed+n, 900)),
+						fmt.Sprintf("INSERT INTO heroes VALUES (%d)", 3*n), fmt.Sprintf("INSERT INTO hero_sheets VALUES (%d)", 3*n))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 90), server(20000, 120)), map[string]string{"item_instances.item_id": "perhaps shop_items.id",
+			"hero_sheets.hero_id": "heroes.id"})
+	})
+}

@@ -690,8 +690,10 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 		strings.Join(wordsIn(col.Name), "") == strings.Join(words[1:], "")
 	called := ended && (len(name) > 2 || mentions || len(stem) > 2 && strings.HasSuffix(joined, stem))
 	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
+	// The key of an item is called like items of every kind.
+	own := slices.Contains(c.keys, col) && c.wordsOf(col.Table)[0] == last && len(words) > 1
 	switch {
-	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name,
+	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name && !own,
 		len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
