@@ -117,8 +117,8 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 	})
 }
 
-// unmet warns of a condition that no row of any server meets, though some have a value: its texts may be written
-// for another database.
+// unmet warns of a condition that no row of any server meets, though some have a value: its texts may be
+// written for another database.
 func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) error {
 	filled := false
 	for _, src := range j.present() {

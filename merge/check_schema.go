@@ -272,7 +272,9 @@ func (c *schemaCheck) named(j *tableJob) {
 			ref.Inside() || parent == nil || parent.follows == nil {
 			continue
 		}
-		moves := func(l link) bool { return l.column == ref.Target[0] && (l.parent != ref.Parent || parent.changes()) }
+		moves := func(l link) bool {
+			return l.column == ref.Target[0] && (l.parent != ref.Parent || parent.changes())
+		}
 		c.report.problemIf(!slices.ContainsFunc(parent.follows.links, moves), Problem{Code: CodePlan,
 			Table: j.name, Column: key.Name,
 			Message: "its values are keys of " + ref.Parent + ", which stay, so they cannot be renumbered",

@@ -875,7 +875,8 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 	return append(called, others...), notes, nil
 }
 
-// alive returns the conditions to look for names by: none, and that a row is not deleted, if a column says so.
+// alive returns the conditions to look for names by: none, and that a row is not deleted, if a column says
+// so.
 func (d *drafter) alive(t *sqldb.Table) []string {
 	for _, c := range t.Writable() {
 		name := d.ws.written(c.Name)

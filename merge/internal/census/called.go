@@ -298,7 +298,8 @@ func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64)
 	return m, nil
 }
 
-// shortens reports whether a name is the beginning of that of a table, and of no other one, as char of characters.
+// shortens reports whether a name is the beginning of that of a table, and of no other one, as char of
+// characters.
 func (l *caller) shortens(words []string, parent Column) bool {
 	begins := func(key Column) bool {
 		called := l.c.wordsOf(key.Table)
@@ -309,8 +310,8 @@ func (l *caller) shortens(words []string, parent Column) bool {
 	})
 }
 
-// common reports whether it may be chance that values, which are all keys of their server, are no keys of others:
-// what means something in every world does not end on each server where its keys do.
+// common reports whether it may be chance that values, which are all keys of their server, are no keys of
+// others: what means something in every world does not end on each server where its keys do.
 func (l *caller) common(ctx context.Context, key Column, values [][]int64) (bool, error) {
 	chance := 0.0
 	for i, d := range l.c.servers {

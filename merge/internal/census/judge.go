@@ -313,8 +313,8 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	return true, nil
 }
 
-// leadsBefore reports whether each row has the key of a row of its table that comes before it, as a letter that
-// answers another one does, and other numbers that are as large would not do so by chance.
+// leadsBefore reports whether each row has the key of a row of its table that comes before it, as a letter
+// that answers another one does, and other numbers that are as large would not do so by chance.
 func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, error) {
 	if m.key.Table != col.Table || m.sampled || !m.full() {
 		return false, nil
@@ -326,8 +326,9 @@ func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, er
 			continue
 		}
 		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
-		rows, err := d.Strings(ctx, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key, " THEN 1 ELSE 0 END FROM ",
-			d.Kind.Quote(col.Table), " WHERE ", c.spans[col][i].some(name), " ORDER BY 2 LIMIT ", strconv.Itoa(sampled)))
+		rows, err := d.Strings(ctx, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key,
+			" THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " WHERE ", c.spans[col][i].some(name),
+			" ORDER BY 2 LIMIT ", strconv.Itoa(sampled)))
 		if err != nil {
 			return false, err
 		}

@@ -693,8 +693,8 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	// The key of an item is called like items of every kind.
 	own := slices.Contains(c.keys, col) && c.wordsOf(col.Table)[0] == last && len(words) > 1
 	switch {
-	case same && tells && only, column == plain(key.Table)+name, column == joined+name, column == last+name && !own,
-		len(words) > 1 && ended && strings.HasSuffix(stem, joined):
+	case same && tells && only, column == plain(key.Table)+name, column == joined+name,
+		column == last+name && !own, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:
 		return 2, ends
