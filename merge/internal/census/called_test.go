@@ -142,8 +142,7 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
 				"CREATE TABLE bids (no INTEGER NOT NULL PRIMARY KEY, bidder_id INTEGER, raid_id INTEGER, spell_id INTEGER)"}
 			for n := range heroes {
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)))
-				statements = append(statements, fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d)", n,
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)), fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d)", n,
 					1000+pick(seed+n, heroes), 1000+pick(seed+7*n, heroes), 1000+pick(seed+9*n, 25)))
 			}
 			return statements
@@ -216,8 +215,8 @@ func TestValuesThatAllLeadToRowsBeforeTheirOwnAreAskedAbout(t *testing.T) {
 				if n%9 == 8 {
 					before = fmt.Sprint(1 + pick(seed+n, n-1))
 				}
-				statements = append(statements, fmt.Sprintf("INSERT INTO letters (answers, weight, page) VALUES (%s, %d, %d)", before, weight, n%7))
-				statements = append(statements, fmt.Sprintf("INSERT INTO stamps (weight) VALUES (%d)", weight))
+				statements = append(statements, fmt.Sprintf("INSERT INTO letters (answers, weight, page) VALUES (%s, %d, %d)", before, weight, n%7),
+					fmt.Sprintf("INSERT INTO stamps (weight) VALUES (%d)", weight))
 			}
 			return statements
 		}

@@ -813,13 +813,12 @@ func (m match) reaches() bool {
 // follows reports whether the values go as far as the keys, though these end elsewhere on each server, and
 // farther away than the values do. No other number knows how far they go.
 func (m match) follows() bool {
-	away := 0.0
+	away := 0.005
 	for _, a := range m.servers {
-		last := a.greatest * (1 - a.reach) // how far the values end before the keys, or behind them
-		away = max(away, 0.005*a.width, last, min(-last, 0.05*a.width))
+		away = max(away, min(math.Abs(1-a.reach), 0.05))
 	}
 	return m.reaches() && slices.ContainsFunc(m.servers, func(a against) bool {
-		return math.Abs(a.greatest-m.servers[0].greatest) > 2*away
+		return math.Abs(a.greatest-m.servers[0].greatest) > 2*away*a.greatest
 	})
 }
 
