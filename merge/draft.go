@@ -880,8 +880,12 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 func (d *drafter) alive(t *sqldb.Table) []string {
 	for _, c := range t.Writable() {
 		name := d.ws.written(c.Name)
+		other := func(s *server) bool {
+			own := s.db.Tables[t.Name]
+			return own != nil && (own.Column(c.Name) == nil || own.Column(c.Name).Family != c.Family)
+		}
 		switch {
-		case !strings.Contains(strings.ToLower(c.Name), "delet"):
+		case !strings.Contains(strings.ToLower(c.Name), "delet") || slices.ContainsFunc(d.ws.servers, other):
 		case c.Family == sqldb.FamilyBool:
 			return []string{"", name + " IS NOT TRUE"}
 		case c.Family == sqldb.FamilyInt && c.Nullable:
