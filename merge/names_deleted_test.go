@@ -33,7 +33,7 @@ func TestNamesThatOnlyDeletedRowsHaveTwiceAreNames(t *testing.T) {
 			return all
 		}
 		servers, into, plan := small(t, target, schema, nil, server("A", 100), server("B", 130))
-		servers[1].exec(t, "ALTER TABLE towns DROP COLUMN deleted_at") // of an older version
+		servers[0].exec(t, "ALTER TABLE towns DROP COLUMN deleted_at") // of an older version
 		draft := draftOf(t, plan)
 		for table, when := range map[string]string{"heroes": "deleted_at IS NULL", "clans": "is_deleted = 0"} {
 			if r := draft.Tables[table].Rename; r == nil || r.Column != "name" || r.When != when {
