@@ -969,7 +969,7 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 	if source == nil {
 		return nil
 	}
-	var list, names []string
+	var list []string
 	var indexes []int
 	for i := range all {
 		if all[i].doubled {
@@ -986,12 +986,13 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 		}
 		list = append(list, "COUNT(NULLIF("+name+", ''))", "COUNT(DISTINCT NULLIF("+name+", ''))",
 			"COUNT(CASE WHEN "+name+" = '' THEN 1 END)")
-		indexes, names = append(indexes, i), append(names, c.Name)
+		indexes = append(indexes, i)
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT ", db.Kind.QuoteAll(names), " FROM ",
+	columns := db.Kind.QuoteAll(sqldb.ColumnNames(source.Columns))
+	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT ", columns, " FROM ",
 		newSelection(d.ws, server).table(t.Name), limit, ") AS s")
 	return db.Each(ctx, q, func(values []any) error {
 		counts, err := numbers(values...)
