@@ -141,10 +141,10 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed, heroes int) []string {
 			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
-				"CREATE TABLE bids (no INTEGER NOT NULL PRIMARY KEY, bidder_id INTEGER, raid_id INTEGER, spell_id INTEGER)"}
+				"CREATE TABLE bids (no INTEGER NOT NULL PRIMARY KEY, bidder_id INTEGER, raid_id INTEGER, spell_id INTEGER, acct INTEGER)"}
 			for n := range heroes {
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)), fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d)", n,
-					1000+pick(seed+n, heroes), 1000+pick(seed+7*n, heroes), 1000+pick(seed+9*n, 25)))
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)), fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d, %d)", n,
+					1000+pick(seed+n, heroes), 1000+pick(seed+7*n, heroes), 1000+pick(seed+9*n, 25), 1000+pick(seed+n, heroes)))
 			}
 			return statements
 		}
@@ -152,7 +152,8 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 			"bids.bidder_id": "perhaps heroes.id", "bids.raid_id": "perhaps heroes.id", "bids.spell_id": "plain",
 			"heroes.id": "plain"})
 		expect(t, taken(t, target, server(1, 40), server(200, 40)), map[string]string{
-			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain", "bids.spell_id": "plain"})
+			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain", "bids.spell_id": "plain",
+			"bids.acct": "plain, perhaps heroes.id"})
 	})
 }
 
