@@ -544,3 +544,33 @@ func TestAKeyThatLeadsToRowsWhichStayIsNotRenumbered(t *testing.T) {
 		}
 	})
 }
+
+// A server may lack a column that the plan sets, and have a key as a text that the plan refuses.
+func TestCheckAsksNothingThatAServerCannotAnswer(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		heroes, toys := "CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, level INTEGER)",
+			"CREATE TABLE toys (id BIGINT NOT NULL PRIMARY KEY, kind INTEGER, owner BIGINT)"
+		tables := map[string]*merge.TablePlan{"heroes": {Policy: merge.Copy},
+			"toys": {Policy: merge.Copy, Set: map[string]string{"owner": "0"},
+				References: []merge.Reference{{Column: "owner", Table: "heroes", When: "kind = 1"}}}}
+		server := func(n int) []string {
+			return []string{fmt.Sprintf("INSERT INTO heroes VALUES (%s, 1)", id(n, 1)),
+				fmt.Sprintf("INSERT INTO toys VALUES (%s, 2, 7)", id(n, 1))}
+		}
+		servers, _, plan := small(t, target, []string{heroes, toys}, tables, server(1), server(2))
+		servers[1].exec(t, "ALTER TABLE toys DROP COLUMN owner")
+		if _, err := open(t, plan).Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+
+		_, _, plan = small(t, target, []string{"CREATE TABLE houses (id VARCHAR(9) NOT NULL PRIMARY KEY, level INTEGER)",
+			"CREATE TABLE doors (id BIGINT NOT NULL PRIMARY KEY, house VARCHAR(9) DEFAULT '0')"},
+			map[string]*merge.TablePlan{"houses": {Policy: merge.Copy, Renumber: merge.Apart},
+				"doors": {Policy: merge.Copy, References: []merge.Reference{{Column: "house", Table: "houses"}}}},
+			[]string{"INSERT INTO houses VALUES ('a', 1)"}, []string{"INSERT INTO houses VALUES ('b', 1)"})
+		if _, found := problems(t, open(t, plan)); !strings.Contains(fmt.Sprint(found[merge.CodePlan]), "renumber needs a primary key") {
+			t.Errorf("check found %v", found)
+		}
+	})
+}

@@ -122,14 +122,19 @@ func (c *dataCheck) orphans(ctx context.Context) error {
 func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) error {
 	filled := false
 	for _, src := range j.present() {
-		met, some := src.sel.refers(j, ref, "s"), src.owner.db.Kind.Quote(ref.Columns[0])+" IS NOT NULL"
+		met := src.sel.refers(j, ref, "s")
 		if ref.When == "" || met == "" {
 			return nil
 		}
-		if j.target.Column(ref.Columns[0]).Family.Exact() {
-			some = src.owner.db.Kind.Quote(ref.Columns[0]) + " <> 0"
+		conditions := []string{met}
+		if col := src.table.Column(ref.Columns[0]); col != nil { // the server may lack what the plan sets
+			some := src.owner.db.Kind.Quote(col.Name) + " IS NOT NULL"
+			if col.Family.Exact() {
+				some = src.owner.db.Kind.Quote(col.Name) + " <> 0"
+			}
+			conditions = append(conditions, some)
 		}
-		for _, condition := range []string{met, some} {
+		for _, condition := range conditions {
 			rows, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT 1 FROM ", src.sel.table(j.name),
 				" AS s WHERE ", condition, " LIMIT 1"))
 			if err != nil || len(rows) > 0 && condition == met {

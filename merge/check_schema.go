@@ -203,20 +203,22 @@ func (c *schemaCheck) columns(ctx context.Context) error {
 	return nil
 }
 
-// countedAlone refuses columns that the database counts and no unique key covers, so nothing keeps the
+// countedAlone warns of columns that the database counts and no unique key covers, so nothing keeps the
 // numbers of one server apart from those of another one.
 func (c *schemaCheck) countedAlone(j *tableJob) {
 	for _, column := range j.target.Writable() {
 		name := column.Name
 		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
-		alone := column.Counts() && len(j.present()) > 1 && !slices.ContainsFunc(j.target.Keys(), covers)
-		c.report.problemIf(alone && j.plan.Set[name] == "" && !j.refers(name) &&
-			!slices.Contains(c.ws.plan.Plain, j.name+"."+name),
-			Problem{Code: CodeUndeclared, Table: j.name, Column: name,
-				Message: "the database counts this column, and no unique key covers it, so rows of several servers " +
-					"would have the same number",
-				Remedy: "if the number identifies a row, make it the primary key on the servers and in the target, " +
-					"and give the table renumber:; if nothing refers to it, list it under plain: of the plan"})
+		if !column.Counts() || len(j.present()) < 2 || j.plan.Policy.collapses() || j.plan.Set[name] != "" ||
+			slices.ContainsFunc(j.target.Keys(), covers) || j.refers(name) ||
+			slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
+			continue
+		}
+		c.report.warn(Problem{Code: CodeUndeclared, Table: j.name, Column: name,
+			Message: "the database counts this column, and no unique key covers it, so rows of several servers " +
+				"will have the same number",
+			Remedy: "if the number identifies a row, make it the primary key on the servers and in the target, " +
+				"and give the table renumber:; if nothing refers to it, list it under plain: of the plan"})
 	}
 }
 
@@ -493,7 +495,7 @@ func (c *schemaCheck) defaults(ctx context.Context) error {
 			}
 			for _, src := range parent.present() {
 				db, key := src.owner.db, parent.key().Name
-				if db.Tables[parent.name].Column(key) == nil {
+				if own := db.Tables[parent.name].Column(key); own == nil || own.Family != sqldb.FamilyInt {
 					continue
 				}
 				n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(parent.name), " WHERE ",

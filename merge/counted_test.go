@@ -286,7 +286,7 @@ func TestRowsWithOneCountedKeyAndOneNameBecomeOneByTheKey(t *testing.T) {
 }
 
 // On SQLite only primary keys are counted.
-func TestNumbersThatTheDatabaseCountsAndNoKeyKeepsApartAreRefused(t *testing.T) {
+func TestCheckWarnsOfNumbersThatTheDatabaseCountsAndNoKeyKeepsApart(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {
 		counted := map[string]string{"mysql": "n INTEGER NOT NULL AUTO_INCREMENT, KEY (n)", "postgres": "n SERIAL"}[target.Dialect]
@@ -295,10 +295,19 @@ func TestNumbersThatTheDatabaseCountsAndNoKeyKeepsApartAreRefused(t *testing.T) 
 		}
 		schema := []string{"CREATE TABLE rooms (code VARCHAR(9) PRIMARY KEY, " + counted + ")"}
 		tables := map[string]*merge.TablePlan{"rooms": {Policy: merge.Copy}}
-		_, into, plan := small(t, target, schema, tables,
+		_, _, plan := small(t, target, schema, tables,
 			[]string{"INSERT INTO rooms (code) VALUES ('a1'), ('a2')"}, []string{"INSERT INTO rooms (code) VALUES ('b1')"})
-		refused(t, into, plan, merge.CodeUndeclared, "rooms: n: the database counts this column")
+		const says = "rooms: n: the database counts this column"
+		if report, _ := problems(t, open(t, plan)); !strings.Contains(fmt.Sprint(report.Warnings), says) {
+			t.Errorf("check warns of %v", report.Warnings)
+		}
 		plan.Plain = append(plan.Plain, "rooms.n")
-		run(t, open(t, plan))
+		if report, _ := problems(t, open(t, plan)); strings.Contains(fmt.Sprint(report.Warnings), says) {
+			t.Error("check warns of a column that is under plain:")
+		}
+		tables["rooms"].Policy, tables["rooms"].Key, plan.Plain = merge.KeepFirst, []string{"code"}, nil
+		if report, _ := problems(t, open(t, plan)); strings.Contains(fmt.Sprint(report.Warnings), says) {
+			t.Error("check warns of rows that become one")
+		}
 	})
 }

@@ -882,7 +882,8 @@ func (d *drafter) alive(t *sqldb.Table) []string {
 		name := d.ws.written(c.Name)
 		other := func(s *server) bool {
 			own := s.db.Tables[t.Name]
-			return own != nil && (own.Column(c.Name) == nil || own.Column(c.Name).Family != c.Family)
+			return own != nil && (own.Column(c.Name) == nil || own.Column(c.Name).Family != c.Family ||
+				name != strings.ToLower(c.Name) && s.db.Kind != d.ws.servers[0].db.Kind) // it is written otherwise
 		}
 		switch {
 		case !strings.Contains(strings.ToLower(c.Name), "delet") || slices.ContainsFunc(d.ws.servers, other):
@@ -906,6 +907,7 @@ func (d *drafter) alive(t *sqldb.Table) []string {
 func (d *drafter) namedBy(
 	ctx context.Context, t *sqldb.Table, column string,
 ) (named bool, note string, _ error) {
+	alone := !d.led(t.Name)
 	for name, parent := range sorted(d.ws.target.Tables) {
 		leads := func(r sqldb.Reference) bool { return r.Parent == name }
 		refers := slices.ContainsFunc(d.references(t), leads)
@@ -916,7 +918,7 @@ func (d *drafter) namedBy(
 		if !refers {
 			least = manyNames
 		}
-		owns := d.led(name) && !d.led(t.Name)
+		owns := alone && d.led(name)
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
 			called := slices.ContainsFunc(parent.Keys(), unique) || isName(c.Name)

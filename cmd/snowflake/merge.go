@@ -753,8 +753,8 @@ func printNowhere(w io.Writer, r *merge.VerifyReport) {
 		}
 		switch said++; {
 		case said == 1:
-			say(w, "\n%s\n", wrap("Numbers that no reference follows, which were keys, as levels and prices are "+
-				"by chance, and lead to no row now:", ""))
+			say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now. No reference follows "+
+				"them. Most are levels and prices, which were keys by chance:", ""))
 		case said > mostLines:
 			continue
 		}

@@ -80,7 +80,7 @@ func mysqlTraits() traits {
 			// An event that fails tells nobody but the log of the server. Its text is as it was written.
 			{dropFirst, "SELECT CONCAT('the event ', EVENT_NAME), '' FROM information_schema.EVENTS JOIN " +
 				"(SELECT ? AS name, ? AS space) AS t ON EVENT_SCHEMA = COALESCE(NULLIF(space, ''), DATABASE()) " +
-				"AND INSTR(EVENT_DEFINITION, name) > 0"},
+				"AND EVENT_DEFINITION REGEXP CONCAT('(^|[^0-9A-Za-z_$])', name, '($|[^0-9A-Za-z_$])')"},
 		},
 	}
 }

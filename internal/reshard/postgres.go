@@ -41,7 +41,9 @@ func postgresTraits() traits {
 			"' WITH GRANT OPTION' ELSE '' END), '%s', t.attname) FROM pg_depend d JOIN pg_attribute t ON " +
 			"t.attrelid = d.refobjid AND t.attnum = d.refobjsubid JOIN pg_class s ON s.oid = d.objid AND " +
 			"s.relkind = 'S', aclexplode(s.relacl) a WHERE d.classid = 'pg_class'::regclass AND " +
-			"d.deptype IN ('a', 'i') AND d.refobjid = to_regclass($1) AND a.grantee <> s.relowner " +
+			"d.deptype IN ('a', 'i') AND d.refobjid = to_regclass($1) AND a.grantee <> s.relowner AND " +
+			"(d.deptype = 'i' OR EXISTS (SELECT 1 FROM pg_depend WHERE refobjid = s.oid AND classid = " +
+			"'pg_attrdef'::regclass)) " + // One without such a default belongs to nothing in the new table.
 			"UNION ALL SELECT format('ALTER TABLE %%s SET (%s)', (SELECT string_agg(CASE o.relkind WHEN 't' " +
 			"THEN 'toast.' ELSE '' END || option, ', ') FROM unnest(o.reloptions) option)) FROM pg_class c " +
 			"JOIN pg_class o ON o.oid IN (c.oid, c.reltoastrelid) AND o.reloptions IS NOT NULL " +

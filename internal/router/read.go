@@ -141,7 +141,7 @@ func (q *shardQuery) askWhole() bool {
 		}
 	}
 	all := len(whole.asked)
-	if 5*len(part.asked) < all || all*len(q.templates[part.database].sql) > maxKept {
+	if 5*len(part.asked) < all || all*(len(q.templates[part.database].sql)+5*most) > maxKept {
 		return false
 	}
 	*part = whole

@@ -364,7 +364,7 @@ func walk(reads *json.Decoder, path, member string, all *[]Value) error {
 			}
 			name = fmt.Sprint(key)
 			inner = path + "." + name
-			if digits.FindString(name) == name {
+			if name != "" && digits.FindString(name) == name {
 				*all = append(*all, Value{namesOf + path, member, name})
 				name, inner = member, path+".*"
 			}
