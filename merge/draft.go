@@ -880,10 +880,11 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 func (d *drafter) alive(t *sqldb.Table) []string {
 	for _, c := range t.Writable() {
 		name := d.ws.written(c.Name)
+		quoted := name != c.Name || name != strings.ToLower(name) // as one kind of databases wants it
 		other := func(s *server) bool {
 			own := s.db.Tables[t.Name]
 			return own != nil && (own.Column(c.Name) == nil || own.Column(c.Name).Family != c.Family ||
-				name != strings.ToLower(c.Name) && s.db.Kind != d.ws.servers[0].db.Kind) // it is written otherwise
+				quoted && s.db.Kind != d.ws.servers[0].db.Kind)
 		}
 		switch {
 		case !strings.Contains(strings.ToLower(c.Name), "delet") || slices.ContainsFunc(d.ws.servers, other):

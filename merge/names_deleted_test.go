@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -55,6 +56,26 @@ func TestNamesThatOnlyDeletedRowsHaveTwiceAreNames(t *testing.T) {
 		report, err := m.Verify(t.Context())
 		if err != nil || !report.OK {
 			t.Errorf("%v, %+v", err, report)
+		}
+	})
+}
+
+// One condition is for all servers, and databases write capital letters in different ways.
+func TestAColumnOfDeletedRowsWithCapitalLettersDoesNotEndADraftOverTwoKinds(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}}
+		var into base
+		for n, kind := range []dbtest.Target{dbtest.ServersOf("sqlite")[0], target, target} {
+			into = newBase(t, kind)
+			into.exec(t, `CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20), "deletedAt" INTEGER)`,
+				`INSERT INTO heroes VALUES (1, 'Ann', 5), (2, 'Ann', NULL), (3, 'Bea', NULL)`)
+			plan.Servers = append(plan.Servers, merge.Server{Name: fmt.Sprint("s", n), Number: int64(n), DSN: into.dsn})
+		}
+		into.exec(t, "DELETE FROM heroes")
+		plan.Servers, plan.Target = plan.Servers[:2], merge.Target{Name: "s0", Number: 0, DSN: into.dsn}
+		if _, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener)); err != nil {
+			t.Error(err)
 		}
 	})
 }
