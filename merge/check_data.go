@@ -256,7 +256,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 	if longer > 0 {
 		found.Count = longer
 		found.Message = "texts begin with names of " + n.parent + " and go on, and only whole names follow"
-		found.Remedy = "correct these texts on the server, or accept that they go on to say the names of today"
+		found.Remedy = "correct these texts on the server, or accept that they keep the old names"
 		c.report.warn(found)
 	}
 	if others > 0 {

@@ -524,15 +524,15 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 	return nil, nil
 }
 
-// led reports whether rows of other tables refer to those of a table.
-func (d *drafter) led(table string) bool {
+// led returns the tables to which rows of other tables refer.
+func (d *drafter) led() map[string]bool {
+	led := map[string]bool{}
 	for name, t := range d.ws.target.Tables {
-		refers := func(r sqldb.Reference) bool { return r.Parent == table && name != table }
-		if slices.ContainsFunc(d.references(t), refers) {
-			return true
+		for _, r := range d.references(t) {
+			led[r.Parent] = led[r.Parent] || r.Parent != name
 		}
 	}
-	return false
+	return led
 }
 
 // leads reports whether rows of a table may lead to others, and so be alike because those have the same keys.
@@ -908,7 +908,7 @@ func (d *drafter) alive(t *sqldb.Table) []string {
 func (d *drafter) namedBy(
 	ctx context.Context, t *sqldb.Table, column string,
 ) (named bool, note string, _ error) {
-	alone := !d.led(t.Name)
+	led := d.led()
 	for name, parent := range sorted(d.ws.target.Tables) {
 		leads := func(r sqldb.Reference) bool { return r.Parent == name }
 		refers := slices.ContainsFunc(d.references(t), leads)
@@ -919,7 +919,7 @@ func (d *drafter) namedBy(
 		if !refers {
 			least = manyNames
 		}
-		owns := alone && d.led(name)
+		owns := led[name] && !led[t.Name]
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
 			called := slices.ContainsFunc(parent.Keys(), unique) || isName(c.Name)

@@ -15,6 +15,11 @@ import (
 // postgres is PostgreSQL. All of a cutover in one database is one transaction.
 type postgres struct{ usual }
 
+// granted lists what a right is, who has it, and whether they may grant it.
+const granted = "a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE " +
+	"quote_ident(pg_get_userbyid(a.grantee)) END, " +
+	"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END"
+
 func postgresTraits() traits {
 	return traits{
 		// What one database has forgotten after a crash is not in the other one any more.
@@ -30,15 +35,12 @@ func postgresTraits() traits {
 			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
 		extras: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +
 			"pg_class WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user " +
-			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', a.privilege_type, CASE a.grantee " +
-			"WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, " +
-			"CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) " +
+			"UNION ALL SELECT format('GRANT %s ON %%s TO %s%s', " + granted + ") " +
 			"FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner " +
 			// The sequences of new tables have names of their own.
 			"UNION ALL SELECT format('DO $do$BEGIN EXECUTE format(%L, pg_get_serial_sequence(%L, %L)); END$do$', " +
-			"format('GRANT %s ON SEQUENCE %%1$s TO %s%s', a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' " +
-			"ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN " +
-			"' WITH GRANT OPTION' ELSE '' END), '%s', t.attname) FROM pg_depend d JOIN pg_attribute t ON " +
+			"format('GRANT %s ON SEQUENCE %%1$s TO %s%s', " + granted + "), " +
+			"'%s', t.attname) FROM pg_depend d JOIN pg_attribute t ON " +
 			"t.attrelid = d.refobjid AND t.attnum = d.refobjsubid JOIN pg_class s ON s.oid = d.objid AND " +
 			"s.relkind = 'S', aclexplode(s.relacl) a WHERE d.classid = 'pg_class'::regclass AND " +
 			"d.deptype IN ('a', 'i') AND d.refobjid = to_regclass($1) AND a.grantee <> s.relowner AND " +
