@@ -599,9 +599,12 @@ func (d *drafter) candidates(
 	}
 	keyed := len(t.Primary) > 0
 	number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
-	numbers := slices.ContainsFunc(columnsIn(t, k), number)
+	example, i := "", slices.IndexFunc(columnsIn(t, k), number)
+	if i >= 0 {
+		example = t.Name + "." + columnsIn(t, k)[i].Name
+	}
 	name := onlyText(t, k)
-	if numbers && len(t.Primary) == 1 && k.Name == sqldb.PrimaryName {
+	if example != "" && len(t.Primary) == 1 && k.Name == sqldb.PrimaryName {
 		all = ownRows(found)
 	}
 	for _, c := range []struct {
@@ -610,7 +613,8 @@ func (d *drafter) candidates(
 	}{
 		{keyed && name != "",
 			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
-		{numbers, "copy, with references: for each column of the key that holds keys of another table"},
+		{example != "", "copy, with each column of the key that holds keys of another table in the identity of " +
+			"that table, such as identities: {players: {in: [" + example + "]}}"},
 		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
 			"a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},

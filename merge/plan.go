@@ -336,10 +336,39 @@ func Parse(text []byte) (*Plan, error) {
 	if err == nil {
 		err = file.expand()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%w: the file is empty", ErrPlan)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s", ErrPlan, withoutGo(err.Error()))
 	}
 	return &file.Plan, file.Validate()
+}
+
+var (
+	yamlMismatch = regexp.MustCompile(`cannot unmarshal !!(\w+)(.*) into (\S+)`)
+	yamlUnknown  = regexp.MustCompile(` not found in type \S+`)
+)
+
+// withoutGo says without the types of Go what the decoder of YAML complains of.
+func withoutGo(message string) string {
+	message = yamlUnknown.ReplaceAllString(message, " is not known here")
+	return yamlMismatch.ReplaceAllStringFunc(message, func(text string) string {
+		part := yamlMismatch.FindStringSubmatch(text)
+		found := map[string]string{"map": "a mapping", "seq": "a list"}[part[1]]
+		if found == "" {
+			found = "the value" + part[2]
+		}
+		switch goType := part[3]; {
+		case strings.HasPrefix(goType, "[]"):
+			return found + " stands in place of a list"
+		case strings.HasPrefix(goType, "int"):
+			return found + " stands in place of a whole number"
+		case goType == "bool":
+			return found + " stands in place of true or false"
+		}
+		return found + " cannot stand here"
+	})
 }
 
 // readNulls makes "orphans: null" mean the text null. YAML reads it as no value, which would be the default.

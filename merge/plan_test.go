@@ -105,9 +105,15 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 		"a copy in a table unknown": {"table: mail", "table: post", "post"},
 		"a copy of two names": {`mail: {policy: copy,`, "mail: {policy: rename, rename: {column: title, copies: " +
 			"[{table: mail, column: from_name}]},", "repeats names of two tables"},
-		"a copy that is renamed": {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
-		"no servers":             {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
-		"more than a plan":       {"note: why}", "note: why}\n---\nversion: 1", "goes on after"},
+		"a copy that is renamed":      {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
+		"no servers":                  {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
+		"a list in place of a policy": {"policy: copy", "policy: [copy]", "a list cannot stand here"},
+		"a mapping in place of a list": {"policy: copy", "references: {a: b}, policy: copy",
+			"a mapping stands in place of a list"},
+		"a word in place of a number": {"number: 2", "number: two", "the value `two` stands in place of a whole number"},
+		"a field unknown":             {"policy: copy", "polizy: copy", "field polizy is not known here"},
+		"nothing":                     {goodPlan, "", "the file is empty"},
+		"more than a plan":            {"note: why}", "note: why}\n---\nversion: 1", "goes on after"},
 	} {
 		if !strings.Contains(goodPlan, c.old) {
 			t.Fatalf("%s: the plan has no %q", name, c.old)
