@@ -37,7 +37,8 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 	}
 	for _, f := range all {
 		// What may only be a key of what is installed may be that of something else.
-		perhaps := f.inRange || f.Verdict == Possible && l.c.installed[f.Parent.Table] && !l.c.installed[f.Table]
+		perhaps := f.weak() ||
+			f.Verdict == Possible && l.c.installed[f.Parent.Table] && !l.c.installed[f.Table]
 		settled[f.Column] = settled[f.Column] || f.Verdict >= Possible && !perhaps
 		if f.inRange {
 			inRange[f.Column] = append(inRange[f.Column], f.Parent)
@@ -45,7 +46,7 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 		if _, known := l.beyond[f.Name]; strings.HasPrefix(f.As, isBeyond) && !known {
 			l.beyond[f.Name] = f
 		}
-		if f.Verdict < Possible || f.As != "" || l.c.installed[f.Parent.Table] {
+		if f.Verdict < Possible || f.As != "" || f.byEnd || l.c.installed[f.Parent.Table] {
 			continue
 		}
 		words := wordsIn(f.Name)

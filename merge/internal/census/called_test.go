@@ -143,8 +143,8 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
 				"CREATE TABLE bids (no INTEGER NOT NULL PRIMARY KEY, bidder_id INTEGER, raid_id INTEGER, spell_id INTEGER, acct INTEGER)"}
 			for n := range heroes {
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 1000+n, 1+pick(seed+n, 60)), fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d, %d)", n,
-					1000+pick(seed+n, heroes), 1000+pick(seed+7*n, heroes), 1000+pick(seed+9*n, 25), 1000+pick(seed+n, heroes)))
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 100+n, 1+pick(seed+n, 60)), fmt.Sprintf("INSERT INTO bids VALUES (%d, %d, %d, %d, %d)", n,
+					100+pick(seed+n, heroes), 100+pick(seed+7*n, heroes), 100+pick(seed+9*n, 15), 100+pick(seed+n, heroes)))
 			}
 			return statements
 		}
@@ -152,8 +152,8 @@ func TestAFewKeysThatServersHaveInCommonAreAskedAboutIfTheyEndWhereTheKeysDo(t *
 			"bids.bidder_id": "perhaps heroes.id", "bids.raid_id": "perhaps heroes.id", "bids.spell_id": "plain",
 			"heroes.id": "plain"})
 		expect(t, taken(t, target, server(1, 40), server(200, 40)), map[string]string{
-			"bids.bidder_id": "plain, perhaps heroes.id", "bids.raid_id": "plain", "bids.spell_id": "plain",
-			"bids.acct": "plain, perhaps heroes.id"})
+			"bids.bidder_id": "perhaps heroes.id", "bids.raid_id": "perhaps heroes.id", "bids.spell_id": "plain",
+			"bids.acct": "perhaps heroes.id"})
 	})
 }
 
@@ -174,15 +174,15 @@ func TestValuesThatEndExactlyWhereTheKeysOfEachServerDoAreAskedAbout(t *testing.
 			}
 			return statements
 		}
-		for _, first := range []int{1, 1000} {
+		for _, first := range []int{1, 100} {
 			expect(t, taken(t, target, server(1, 350, first), server(20000, 344, first), server(50000, 376, first)), map[string]string{
 				"chats.who": "perhaps heroes.id", "chats.prize": "plain"})
 		}
 	})
 }
 
-// Many games write char for characters. What is called so by few rows is asked about, and not what begins like more
-// tables, or means something in every world.
+// Many games write char for characters. Of the tables whose keys end where the values do, it is the one that the
+// column is called like. What means something in every world ends elsewhere.
 func TestAColumnThatIsCalledByTheBeginningOfOneTableIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
@@ -199,8 +199,8 @@ func TestAColumnThatIsCalledByTheBeginningOfOneTableIsAskedAbout(t *testing.T) {
 			}
 			return statements
 		}
-		expect(t, taken(t, target, server(1), server(200)), map[string]string{"bids.char_id": "plain, perhaps characters.id",
-			"bids.comm_id": "plain", "bids.raid_id": "plain"})
+		expect(t, taken(t, target, server(1), server(200)), map[string]string{"bids.char_id": "perhaps characters.id",
+			"bids.comm_id": "perhaps commands.id", "bids.raid_id": "plain"})
 	})
 }
 

@@ -141,8 +141,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more than a range
-		return f.inRange && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
+	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more
+		return f.weak() && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
 	})
 	all = append(all, asked...)
 	for i, f := range all {

@@ -45,7 +45,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		values, _ := m.counts()
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),
-			Values: values, Hits: hitsOf(nil, []match{m})}
+			Values: values, Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
 	}
 	if !filled {
 		return []Finding{{Column: col, Verdict: None}}, nil
@@ -212,7 +212,7 @@ func isCalled(col, key Column) bool {
 // rows.
 func (c *Census) split(ctx context.Context, col Column, best match) ([]conditional, error) {
 	selectors, err := c.selectorsOf(ctx, col.Table)
-	if err != nil || !best.follows() {
+	if err != nil || !best.follows() && !best.dense() {
 		return nil, err
 	}
 	for _, by := range selectors {
@@ -233,7 +233,7 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 		parts := map[string][]match{} // by kind, those whose keys the values go as far as
 		for _, kinds := range found {
 			for kind, part := range kinds {
-				if part.full() && part.follows() {
+				if part.full() && (part.follows() || part.dense()) {
 					parts[kind] = append(parts[kind], part)
 				}
 			}
@@ -903,8 +903,11 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		others, outside := match{key: m.key}, match{key: m.key}
 		for kind, part := range found[n] {
 			values, _ := part.counts()
-			// A short table proves little by chance, and more if rows of the kind have each of its keys.
-			each := by != col && part.fills() && part.reaches() && -part.chance() >= 3
+			// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
+			// far as its keys, which begin far above 0 or which the kind is called like.
+			key, called := c.keyOf(kind)
+			called = (part.begins || called && key == m.key && text) && part.dense()
+			each := by != col && (called || part.fills() && part.reaches() && -part.chance() >= 3)
 			proven := -part.chance() >= minChance
 			switch {
 			case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
@@ -912,7 +915,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
 				continue
-			case by != col && part.mostly():
+			case by != col && (called || part.mostly()):
 				whole.rest.add(part)
 				whole.near = append(whole.near, kind)
 			default:
@@ -1019,7 +1022,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 				}
 				part, ok := found[n][row[0]]
 				if !ok {
-					part = match{key: m.key, named: m.named, begins: m.begins}
+					part = match{key: m.key, named: m.named, begins: m.begins, endsAlike: true}
 				}
 				part.servers = append(part.servers, c.against(m.key, i, s, s.distinct, hits, near))
 				found[n][row[0]] = part

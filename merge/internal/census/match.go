@@ -49,13 +49,16 @@ type Finding struct {
 	// Hits has, for each key that the values may be, how many different values of each server are such keys,
 	// and how many are not.
 	Hits map[Column]string
-	// partly means that only the rows of one kind refer, and inRange that nothing but a range of the numbers
-	// tells these rows.
-	partly, inRange bool
+	// partly means that only the rows of one kind refer, inRange that nothing but a range of the numbers tells
+	// these rows, and byEnd that nothing but the end of the values speaks for it.
+	partly, inRange, byEnd bool
 	// Installed means that the parent has the same rows on all servers. What is installed with a game keeps its
 	// keys, unless a person wants these rows once for each server.
 	Installed bool
 }
+
+// weak reports whether what a column is called says more than the finding.
+func (f Finding) weak() bool { return f.inRange || f.byEnd }
 
 const (
 	// minValues is how many different values a condition needs, and minChance how unlikely it has to be that
@@ -356,8 +359,8 @@ func identifies(t *sqldb.Table, column string) bool {
 }
 
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of
-// them, or else, of two equal sets, the one that the database counts, or the shorter name, is that of the
-// table that the others belong to.
+// them, or else, of two equal sets, the one that the database counts, the one whose table the other is called
+// like, or the shorter name, is that of the table that the others belong to.
 func (c *Census) isAbove(parent, child Column) bool {
 	equal := true
 	for i, s := range c.spans[parent] {
@@ -369,6 +372,9 @@ func (c *Census) isAbove(parent, child Column) bool {
 	}
 	if counts := c.counts(parent); counts != c.counts(child) {
 		return counts
+	}
+	if called := isCalled(child, parent); equal && called != isCalled(parent, child) {
+		return called
 	}
 	if len(parent.Table) != len(child.Table) {
 		return !equal || len(parent.Table) < len(child.Table)
@@ -489,6 +495,8 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 		if key != col {
 			named, ends := c.named(col, key)
 			all = append(all, match{key: key, named: named, ends: ends, called: isCalled(col, key),
+				endsAlike: !slices.Contains(c.keys, col) && key.Table != col.Table &&
+					(!c.installed[key.Table] || c.installed[col.Table]),
 				begins: c.begins(key) && !slices.Contains(c.keys, col)})
 		}
 	}
@@ -661,9 +669,9 @@ func (c *Census) against(key Column, server int, s span, values, hits, near int6
 	return a
 }
 
-// begins reports whether the keys of all servers begin above a thousand.
+// begins reports whether the keys of all servers begin at a thousand or above it.
 func (c *Census) begins(key Column) bool {
-	return !slices.ContainsFunc(c.spans[key], func(s span) bool { return s.distinct > 0 && s.min <= 1000 })
+	return !slices.ContainsFunc(c.spans[key], func(s span) bool { return s.distinct > 0 && s.min < 1000 })
 }
 
 // named says how much the name of a column speaks for a key: 3 if it names this key only, 2 if it names the
@@ -715,6 +723,9 @@ type match struct {
 	servers []against // those that have values in the column
 	begins  bool      // the keys begin where no ordinary number lies
 	sampled bool      // only a sample of the values was compared, or too few of them are keys
+	// endsAlike says that the end of the values tells something though the keys end alike on all servers. It
+	// does not if they are installed with a game, or if the values are keys, or ranks within their own table.
+	endsAlike bool
 }
 
 // against compares the values of a column with the keys of a table on one server.
@@ -827,12 +838,17 @@ func (m match) far() bool {
 	return slices.ContainsFunc(m.servers, func(a against) bool { return a.reach >= 0.3 })
 }
 
-// dense reports whether, on every server, nearly each number is a key, and the values end where the keys do,
-// or a little beyond them, since the newest rows may be deleted as well. Then hits prove nothing, and the end
-// of the values does.
+// dense reports whether, on each of several servers, nearly each number is a key, and the values end where
+// the keys do, or a little beyond them, since the newest rows may be deleted as well. Then hits prove
+// nothing, and the end of the values does.
 func (m match) dense() bool {
-	return m.follows() &&
+	return len(m.servers) > 1 && (m.follows() || m.endsAlike && m.reaches()) &&
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
+}
+
+// byEnd reports whether nothing but the end of the values speaks for a match.
+func (m match) byEnd() bool {
+	return m.dense() && !m.follows() && m.named == 0 && !m.called && !m.begins && -m.chance() < 3
 }
 
 // goesOn reports whether, on every server, nearly each number is a key, and the values go on behind the
@@ -864,12 +880,14 @@ func (m match) possible() bool {
 	case m.sampled:
 		return false
 	case m.full():
-		return m.ends || m.called || m.begins || m.score() >= 3
+		return m.ends || m.called || m.begins || m.score() >= 3 || m.dense()
 	case m.tells(): // some of the rows that it refers to were deleted
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
 		return false
-	case m.begins && hits*2 >= values && m.excess() >= 3 && m.apart():
+	case m.begins && hits*2 >= values && m.apart(minValues) && (m.excess() >= 3 || m.meets()):
+		return true
+	case m.dense() && hits*20 >= values*19:
 		return true
 	case m.follows() && hits*4 >= values*3:
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
@@ -887,10 +905,11 @@ func (m match) meets() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.reach < 0.95 || a.reach > 1.05 })
 }
 
-// apart reports whether nearly all values lie in the range of the keys, which is a narrow one far above 0.
-func (m match) apart() bool {
+// apart reports whether nearly all values, of which there are enough, lie in the range of the keys, which is
+// a narrow one far above 0.
+func (m match) apart(enough int64) bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool {
-		return a.within*50 < a.values*49 || a.values < minValues || a.width > a.greatest/2
+		return a.within*50 < a.values*49 || a.values < enough || a.width > a.greatest/2
 	})
 }
 

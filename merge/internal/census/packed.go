@@ -142,11 +142,15 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 				continue
 			}
 			where := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
-			v := int64(n >> bits[0] & (1<<(bits[1]-bits[0]+1) - 1))
+			mask := int64(1)<<(bits[1]-bits[0]+1) - 1
+			v, most := int64(n>>bits[0])&mask, int64(0)
+			if bits[1] < 62 { // any other number has any bits there
+				most = mask
+			}
 			if n>>48 > 0 && bits[1] < 48 {
 				where.when = fmt.Sprintf("(%s >> 48) & 65535 = %d", bare, n>>48)
 			}
-			p.add(where, server, v, 0)
+			p.add(where, server, v, most)
 		}
 		base, rest := beyond(n)
 		rests[base], whole = append(rests[base], rest), whole && rest > 0
@@ -241,6 +245,9 @@ func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
 var (
 	digits  = regexp.MustCompile(`[0-9]+`)
 	letters = regexp.MustCompile(`\pL[\pL\pN_]*`)
+	// inWord finds digits, written as #, that belong to a word, as in house_#, Guild # and #-epic, but not in
+	// ?id=#.
+	inWord = regexp.MustCompile(`\pL[ _-]?#|#[_-]?\pL`)
 )
 
 // wholeText is how a text is called that is one number, and so the key itself.
@@ -314,6 +321,10 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 				where.as = "list " + kind
 			}
 			p.add(where, server, n, 0)
+			if len(kind) == 1 && len(runs) == 2 && !array { // a pair may be a key and another number
+				where.as = fmt.Sprintf("number %d of #%s#", i+1, kind)
+				p.add(where, server, n, 0)
+			}
 		}
 	}
 	return nil
@@ -454,6 +465,8 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 				return false
 			case installed(o) != installed(c):
 				return installed(c)
+			case best[o].full() && !m.full() && !m.follows() && best[o].packedScore() >= m.packedScore():
+				return true
 			}
 			return best[o].packedScore() > m.packedScore()+margin
 		}) {
@@ -475,11 +488,8 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
 func (p *packer) compare(ctx context.Context, called Column, where part, key Column) (match, error) {
 	e := p.parts[where]
-	least := 9 // of ten values that have to be keys
-	switch {
-	case where.as == wholeText:
-		least = 5
-	case !strings.HasPrefix(where.as, "bits "): // rows that they lead to may be deleted
+	least := 5 // of ten values; rows that they lead to may be deleted
+	if strings.HasSuffix(where.as, "-62") {
 		least = 7
 	}
 	for i := range p.c.servers { // the range first, since that costs nothing
@@ -498,9 +508,10 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 	if len(of) == 1 && of[0] == key && strings.Contains(where.as, where.member+"=#") { // as in a link
 		named = 3
 	}
-	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key)}
-	word := strings.HasPrefix(where.as, "number ") && letters.MatchString(where.as[len("number "):]) &&
-		strings.Contains(where.as, "#") && named < 2
+	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key),
+		endsAlike: (least == 5 || where.as == "bits 32-62") && !p.c.installed[key.Table]}
+	_, kind, _ := strings.Cut(where.as, " of ")
+	word := inWord.MatchString(kind) && named < 2
 	if word && !strings.HasPrefix(where.as, "number 1 of #") {
 		return match{}, nil // digits in words are mostly names, but for 7-epic
 	}
@@ -554,10 +565,12 @@ const fewValues = 5
 func (m match) packed() bool {
 	values, hits := m.counts()
 	switch {
+	case m.endsAlike && m.begins && m.apart(fewValues):
+		return true
 	case values < minValues:
 		return values >= fewValues && m.full() && m.packedScore() >= 12
 	case m.full():
-		return m.packedScore() >= 4
+		return m.packedScore() >= 4 || m.dense()
 	}
 	return m.packedScore() >= 10 && m.excess() >= 6 && hits*10 >= values*9 || m.dense()
 }
