@@ -715,8 +715,9 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 	})
 }
 
-// insideCheck looks at the keys inside of documents and lists, as far as those keys change. Of a key that
-// leads nowhere, nobody could say what becomes of it: with a new value, it could lead to another row one day.
+// insideCheck looks at the keys inside of documents and lists, as far as those keys change. One that leads
+// nowhere moves with the keys of its server. Among them it leads to no row for ever, because no server counts
+// there any more. Beyond them it could lead to the row of another server.
 type insideCheck struct {
 	checking
 	broken bool // keys inside of a column, or of a column, cannot be changed
@@ -737,7 +738,12 @@ func (c *insideCheck) check(ctx context.Context) error {
 				column += " " + strings.TrimPrefix(l.as(), "path ")
 			}
 			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
-			links = append(links, &insideLink{l, p, p})
+			moved, err := c.ws.offsets.moved(ctx, c.ws.jobs[l.parent], src.server)
+			if err != nil {
+				return err
+			}
+			links = append(links, &insideLink{sourceLink: l, moved: moved, broken: p, lost: p,
+				gone: Problem{Server: s.Name, Table: j.name, Column: column}})
 		}
 		if len(links) == 0 {
 			return nil
@@ -757,6 +763,9 @@ func (c *insideCheck) check(ctx context.Context) error {
 		for _, l := range links {
 			c.report.problemIf(l.broken.Count > 0, l.broken)
 			c.report.problemIf(l.lost.Count > 0, l.lost)
+			if l.gone.Count > 0 {
+				c.report.warn(l.gone)
+			}
 			c.broken = c.broken || l.broken.Count > 0
 		}
 		return nil
@@ -766,7 +775,9 @@ func (c *insideCheck) check(ctx context.Context) error {
 // insideLink is a reference inside of a column, and what is wrong with its rows.
 type insideLink struct {
 	sourceLink
+	moved        keySpan // the keys of the server that move together, also those of rows that are gone
 	broken, lost Problem // of rows that cannot be read, and of those with a key that leads nowhere
+	gone         Problem // of rows with a key that leads nowhere, and goes on to do so
 }
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
@@ -804,12 +815,18 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
-			if l.lost.Count++; l.lost.Count == 1 {
-				l.lost.Code, l.lost.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does "+
-					"not exist or is not copied, such as %s in row %s", l.parent, sqldb.Shorten(sqldb.Text(v)),
-					sqldb.KeyText(rows[i].key))
+			p, tail := &l.lost, ""
+			if n, is := v.(int64); is && l.moved.least <= n && n <= l.moved.greatest {
+				p, tail = &l.gone, "; it moves with the others, and leads to no row in the target either"
 			}
-			break
+			if p.Count++; p.Count == 1 {
+				p.Code, p.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does "+
+					"not exist or is not copied, such as %s in row %s%s", l.parent, sqldb.Shorten(sqldb.Text(v)),
+					sqldb.KeyText(rows[i].key), tail)
+			}
+			if p == &l.lost {
+				break
+			}
 		}
 	}
 	return nil

@@ -101,6 +101,30 @@ func TestEveryKeyInsideOfAColumnChangesOnce(t *testing.T) {
 
 // TestVerifyFindsKeysThatChangedTwice changes a key of the target once more, by as much as a second reference
 // from the same place would change it.
+// The friend of a hero may be deleted. His key moves with the others, where no row is and none will be: not with the
+// keys of another server, and not below those of his own, where another server may end.
+func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
+	t.Parallel()
+	apart := insideTables(merge.Reference{Column: "v", Table: "p", List: ","})
+	apart["p"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+	behind := insideTables(merge.Reference{Column: "v", Table: "p", List: ","})
+	first := []string{"INSERT INTO p VALUES (1, 'a'), (3, 'c')", "INSERT INTO c VALUES (" + id(1, 1) + ", 'x', '3,2,1')"}
+	second := func(list string) []string {
+		return []string{"INSERT INTO p VALUES (2, 'd'), (3, 'e'), (6, 'f')", "INSERT INTO c VALUES (" + id(2, 1) + ", 'x', '" + list + "')"}
+	}
+	const shown = "SELECT v FROM c ORDER BY id"
+	mergeHostile(t, map[string]hostile{
+		"behind the keys of another server": {schema: insideSchema, first: first, second: second("6, 4,1,3"), tables: behind,
+			asks: [][2]string{{shown, `3,2,1,9, 7,4,6`}, {"SELECT COUNT(*) FROM p WHERE id IN (2, 4, 7)", "0"}}},
+		"apart": {schema: insideSchema, first: first, second: second("6,4,5"), tables: apart,
+			asks: [][2]string{{shown, `9,8,7,14,12,13`}, {"SELECT COUNT(*) FROM p WHERE id IN (8, 12, 13)", "0"}}},
+		"apart, below the keys of its server": {schema: insideSchema, first: first, second: second("6,1"), tables: apart,
+			refused: merge.CodeOrphan, says: "such as 1 in row"},
+		"beyond the keys of its server": {schema: insideSchema, first: first, second: second("6,7"), tables: behind,
+			refused: merge.CodeOrphan, says: "such as 7 in row"},
+	})
+}
+
 func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {

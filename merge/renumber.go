@@ -127,6 +127,21 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 	return spans, nil
 }
 
+// moved returns the range in which all numbers move with the keys of a table of a server, and no key of
+// another server lies afterwards.
+func (o *keyOffsets) moved(ctx context.Context, j *tableJob, server int) (keySpan, error) {
+	c := j.key()
+	if j.plan.Renumber == "" || c.Family != sqldb.FamilyInt {
+		return keySpan{0, -1}, nil
+	}
+	alone := &keyOffsets{ws: o.ws, counters: map[tableServer]int64{}, zeros: map[tableServer]bool{}}
+	spans, err := alone.spans(ctx, j, c)
+	if err == nil && j.plan.Renumber == Behind {
+		spans[server].least = 1
+	}
+	return spans[server], err
+}
+
 // behind lets the keys of each server begin behind the greatest key that the servers before it have given
 // out, even if the rows were deleted since.
 func (o *keyOffsets) behind(j *tableJob, spans []keySpan) {
