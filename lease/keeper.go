@@ -44,11 +44,12 @@ type Keeper struct {
 	sent   []Record       // swaps of the record that were not answered and may yet land
 	doubt  bool           // the last swap was one of them
 	freed  bool           // the number was given back
+	stuck  int            // swaps since the last success after which the record was as before
 	warned map[int64]bool // nodes whose record was complained of
 	outage outage
 	// attempts extend the window, or take another number if the keeper's was lost.
 	attempts *attempt.Attempts
-	yielded  time.Time // when a contested number was last given up
+	yielded  time.Time // when a contested number was last given up, or a stuck one should have been
 	// notifier is nil if nobody is told of events. The goroutine sends and closes.
 	notifier *notifier
 	born     time.Time // immutable
@@ -647,6 +648,7 @@ type outage struct {
 func (k *Keeper) observe(began time.Time, err error) {
 	o := &k.outage
 	if err == nil {
+		k.stuck = 0
 		if o.warned || o.ended {
 			k.log.Info("lease: the window is extended again", "node", k.record.Node,
 				"until", k.record.Until, "failing_since", o.since)
@@ -706,8 +708,12 @@ func (k *Keeper) report(began time.Time, err error) {
 // failed.
 func (k *Keeper) renew(ctx context.Context) error {
 	if k.doubt {
+		before := k.record
 		if err := k.reread(ctx); err != nil {
 			return err
+		}
+		if same(k.record, before) && k.leave(ctx) {
+			return nil
 		}
 	}
 	if k.record.Version != 0 {
@@ -733,8 +739,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 // yield takes another number in place of one that is contested, and reports whether it has.
 func (k *Keeper) yield(ctx context.Context) bool {
 	c := k.contested.Swap(nil)
-	again := !k.yielded.IsZero() && time.Since(k.yielded) < k.spanNow()
-	if c == nil || c.node != k.record.Node || k.lo == k.hi || again {
+	if c == nil || c.node != k.record.Node || k.lo == k.hi || k.hasYielded() {
 		return false
 	}
 	h, err := k.take(ctx)
@@ -748,6 +753,34 @@ func (k *Keeper) yield(ctx context.Context) bool {
 	k.log.Error("lease: the node is contested; another taken, a restart is not needed", "contested", c.node,
 		"reason", c.cause, "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
 	k.tell(NodeChanged, c.node, nil)
+	return true
+}
+
+// hasYielded reports whether less than a span has passed since another number was taken of the keeper's own
+// will.
+func (k *Keeper) hasYielded() bool {
+	return !k.yielded.IsZero() && time.Since(k.yielded) < k.spanNow()
+}
+
+// leave takes another number in place of one whose record can be read and cannot be written, as when a
+// transaction of somebody else has locked it, and reports whether it has. It does so when the window has
+// ended. A store that is only slow to write may grant the other number too late, so there is one try in a
+// span.
+func (k *Keeper) leave(ctx context.Context) bool {
+	k.stuck++
+	if k.stuck < 2 || k.lo == k.hi || k.now().Before(k.window.Load().Until) || k.hasYielded() {
+		return false
+	}
+	k.yielded = time.Now()
+	h, err := k.take(ctx)
+	if err != nil {
+		return false
+	}
+	previous := k.record.Node
+	k.hold(h)
+	k.log.Warn("lease: the record of the node cannot be written; another taken, a restart is not needed",
+		"locked", previous, "node", h.record.Node, "until", h.record.Until, "owner", k.owner)
+	k.tell(NodeChanged, previous, nil)
 	return true
 }
 

@@ -193,3 +193,65 @@ func TestACopyTakesAnotherNameAndAnotherNumber(t *testing.T) {
 		}
 	})
 }
+
+// locks lets no swap of the record of a node come to an end, as a transaction that has locked it.
+func locks(node int64) spoiler {
+	return func(ctx context.Context, r request, serve func() bool) (bool, error) {
+		if r.writes() && r.prev.Node == node {
+			return silent(ctx, r, serve)
+		}
+		return serve(), nil
+	}
+}
+
+func TestAKeeperTakesAnotherNumberIfTheRecordOfItsOwnIsLocked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newTable()
+		var j journal
+		k := acquire(t, quick{s}, lease.WithNodes(4, 5), j.option())
+		g := newGenerator(t, k)
+		first := k.Window()
+		s.spoilWith(locks(first.Node))
+		for last := mustNext(t, g); time.Now().Before(first.Until.Add(3 * span)); time.Sleep(100 * time.Millisecond) {
+			id := mustNext(t, g)
+			if id <= last {
+				t.Fatalf("ID %d after %d", id, last)
+			}
+			last = id
+		}
+		if other := k.Window().Node; other == first.Node {
+			t.Errorf("the keeper still has node %d", other)
+		}
+		j.want(t, "INFO node taken", "WARN the window cannot", "ERROR no IDs",
+			"WARN the record of the node cannot be written", "INFO the window is extended again")
+	})
+}
+
+// A store that answers nothing but what it is asked for grants no other number either, and is not asked for one
+// number after the other: each might be granted too late.
+func TestAKeeperAsksForAnotherNumberOnceInASpanAtMost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newTable()
+		k := acquire(t, quick{s}, lease.WithNodes(0, 99))
+		own := k.Window().Node
+		mustNext(t, newGenerator(t, k))
+		s.spoilWith(func(ctx context.Context, r request, serve func() bool) (bool, error) {
+			if r.writes() {
+				return silent(ctx, r, serve)
+			}
+			return serve(), nil
+		})
+		time.Sleep(span)
+		s.forget()
+		time.Sleep(20 * span)
+		others := 0
+		for _, r := range s.asked() {
+			if r.writes() && r.prev.Node != own {
+				others++
+			}
+		}
+		if others == 0 || others > 21 {
+			t.Errorf("in 20 spans the keeper has asked for another number %d times", others)
+		}
+	})
+}

@@ -20,8 +20,8 @@ const (
 	// no IDs until NodeChanged, which usually follows at once.
 	NodeLost EventKind = "lost"
 	// NodeChanged says that another number was taken in place of one that was lost or, without a NodeLost
-	// before, in place of one that is contested; see [Keeper.Contest]. After a loss, with [WithNodes], it may
-	// be the same one again.
+	// before, in place of one that is contested, see [Keeper.Contest], or whose record somebody else has
+	// locked. After a loss, with [WithNodes], it may be the same one again.
 	NodeChanged EventKind = "changed"
 )
 

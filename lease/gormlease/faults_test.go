@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -343,4 +344,38 @@ func mustDDL(t *testing.T, db *gorm.DB) string {
 	ddl, err := gormlease.DDL(db)
 	must(t, err)
 	return ddl
+}
+
+// Somebody reads the record of a number in a transaction, locks it by that, and leaves the session open. All that
+// a keeper can do is to take another number, and it has to do so by itself.
+func TestAKeeperLeavesANumberWhoseRecordSomebodyElseHasLocked(t *testing.T) {
+	t.Parallel()
+	for name, target := range oneServer(t) {
+		if target.Dialect == "sqlite" {
+			continue // a lock is one of the whole file
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := target.DSN(t)
+			keeper, err := lease.Acquire(t.Context(), newStore(t, target.OpenDSN(t, dsn, nil)), generator.Default(),
+				lease.WithSpan(3*time.Second))
+			must(t, err)
+			ids, err := generator.New(generator.Default(), keeper, generator.WithMaxWait(10*time.Second))
+			must(t, err)
+			locked := keeper.Window().Node
+			session := target.OpenDSN(t, dsn, nil).Begin()
+			must(t, session.Error)
+			var version int64
+			must(t, session.Raw("SELECT version FROM snowflake_nodes WHERE node = ? FOR UPDATE", locked).Row().Scan(&version))
+			for last, end := int64(0), time.Now().Add(20*time.Second); keeper.Window().Node == locked; time.Sleep(50 * time.Millisecond) {
+				id, err := ids.Next(t.Context())
+				if err != nil || id <= last || time.Now().After(end) {
+					t.Fatalf("ID %d after %d: %v", id, last, err)
+				}
+				last = id
+			}
+			must(t, keeper.Close(t.Context()))
+			must(t, session.Rollback().Error)
+		})
+	}
 }
