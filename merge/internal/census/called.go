@@ -235,12 +235,12 @@ func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err erro
 }
 
 // compareBest orders matches: those that other columns of the name speak for, those without values that are
-// no keys, and those of a table that many refer to come first.
+// no keys, those whose keys end where the values do, and those of a table that many refer to come first.
 func (l *caller) compareBest(a, b match) int {
 	first := func(a, b bool) int {
 		return map[bool]int{true: 1, false: 0}[b] - map[bool]int{true: 1, false: 0}[a]
 	}
-	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()),
+	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()), first(a.reaches(), b.reaches()),
 		cmp.Compare(l.refers[b.key], l.refers[a.key]), cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
 }
 
