@@ -89,3 +89,49 @@ func TestADraftAsksAboutServersWhoseKeysAreAlike(t *testing.T) {
 		})
 	}
 }
+
+// Two tables may have keys of one name that no database counts, and each number of the shorter table is a key of the
+// longer one, which proves nothing. A sender is a hero only in letters of one kind, in which the numbers end where his
+// keys do, and those of other kinds are mostly none.
+func TestADraftAsksAboutKeysThatAreCalledAlike(t *testing.T) {
+	t.Parallel()
+	schema := []string{
+		"CREATE TABLE heroes (guid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, level INTEGER)",
+		"CREATE TABLE items (guid INTEGER DEFAULT 0 NOT NULL PRIMARY KEY, kind INTEGER)",
+		"CREATE TABLE sales (COUNTED, itemowner INTEGER)",
+		"CREATE TABLE letters (COUNTED, kind INTEGER, sender INTEGER)",
+	}
+	rows := func(server int) (statements []string) {
+		heroes := 200 - 30*server
+		add := func(table, format string, args ...any) {
+			statements = append(statements, fmt.Sprintf("INSERT INTO "+table+" VALUES ("+format+")", args...))
+		}
+		for n := range 4 * heroes {
+			if n < heroes {
+				add("heroes (guid, level)", "%d, %d", n+1, n*server%60)
+				add("sales (itemowner)", "%d", n+1)
+				add("sales (itemowner)", "%d", n*13%heroes+1)
+				add("letters (kind, sender)", "0, %d", n*11%heroes+1)
+				add("letters (kind, sender)", "2, %d", (n*n*31+server)%20000+1)
+			}
+			add("items (guid, kind)", "%d, %d", n+1, (n+server)%9)
+		}
+		return statements
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, schema, nil, rows(1), rows(2))
+		draft := draftOf(t, plan)
+		for table, want := range map[string]merge.OpenColumn{
+			"sales":   {Column: "itemowner", Candidate: "heroes.guid"},
+			"letters": {Column: "sender", Candidate: "heroes.guid", When: "kind = 0"},
+		} {
+			found := draft.Tables[table].Undecided
+			if !slices.ContainsFunc(found, func(o merge.OpenColumn) bool {
+				o.Evidence = ""
+				return o == want
+			}) {
+				t.Errorf("%s: %+v, want %+v", table, found, want)
+			}
+		}
+	})
+}

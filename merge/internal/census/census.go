@@ -88,7 +88,10 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			return m.key != called && slices.ContainsFunc(matches[called], belongs)
 		})
 		for _, m := range matches[key] {
-			if m.full() && m.possible() && c.isAbove(m.key, key) {
+			// Two keys with one name, such as guid, say nothing if each number is one, unless they end alike.
+			names := m.called || m.named > 1 && len(wordsIn(key.Name)) > 1
+			proves := names || -m.chance() >= 3 || m.meets()
+			if proves && m.full() && m.possible() && c.isAbove(m.key, key) {
 				c.above[key] = append(c.above[key], m.key)
 			} else if c.takesKeys(key, m) {
 				c.taken[key] = append(c.taken[key], m.key)

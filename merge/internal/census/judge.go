@@ -901,13 +901,20 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
 		whole.rest = whole.match
 		others, outside := match{key: m.key}, match{key: m.key}
+		var rows match // of every kind
+		for _, part := range found[n] {
+			rows.add(part)
+		}
+		known, keys := rows.counts()
 		for kind, part := range found[n] {
-			values, _ := part.counts()
+			values, hits := part.counts()
 			// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
-			// far as its keys, which begin far above 0 or which the kind is called like.
+			// far as its keys: which begin far above 0, which the kind is called like, or of which the other rows
+			// have few.
 			key, called := c.keyOf(kind)
-			called = (part.begins || called && key == m.key && text) && part.dense()
-			each := by != col && (called || part.fills() && part.reaches() && -part.chance() >= 3)
+			few := 2*(keys-hits) < known-values
+			ends := (part.begins || few || called && key == m.key && text) && part.dense()
+			each := by != col && (ends || part.fills() && part.reaches() && -part.chance() >= 3)
 			proven := -part.chance() >= minChance
 			switch {
 			case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
@@ -915,7 +922,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 				whole.add(part)
 				whole.kinds = append(whole.kinds, kind)
 				continue
-			case by != col && (called || part.mostly()):
+			case by != col && (ends || part.mostly()):
 				whole.rest.add(part)
 				whole.near = append(whole.near, kind)
 			default:

@@ -846,6 +846,14 @@ func (m match) dense() bool {
 		!slices.ContainsFunc(m.servers, func(a against) bool { return a.density < 0.8 || a.reach > 1.05 })
 }
 
+// capped reports whether the values end at one number on all servers, as levels do, though no keys end there.
+func (m match) capped() bool {
+	last := func(a against) float64 { return math.Round(a.reach * a.greatest) }
+	return !slices.ContainsFunc(m.servers, func(a against) bool {
+		return a.reach == 1 || last(a) != last(m.servers[0])
+	})
+}
+
 // byEnd reports whether nothing but the end of the values speaks for a match.
 func (m match) byEnd() bool {
 	return m.dense() && !m.follows() && m.named == 0 && !m.called && !m.begins && -m.chance() < 3
@@ -880,14 +888,14 @@ func (m match) possible() bool {
 	case m.sampled:
 		return false
 	case m.full():
-		return m.ends || m.called || m.begins || m.score() >= 3 || m.dense()
+		return m.ends || m.called || m.begins || m.score() >= 3 || m.dense() && !m.capped()
 	case m.tells(): // some of the rows that it refers to were deleted
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
 		return false
 	case m.begins && hits*2 >= values && m.apart(minValues) && (m.excess() >= 3 || m.meets()):
 		return true
-	case m.dense() && hits*20 >= values*19:
+	case m.dense() && !m.capped() && hits*20 >= values*19:
 		return true
 	case m.follows() && hits*4 >= values*3:
 		return m.dense() || max(m.excess(), m.beyond()) >= 6
