@@ -100,7 +100,7 @@ func (l *caller) columns(table string) (all []Column) {
 		}
 		for _, own := range d.Tables[table].Columns {
 			col := Column{table, own.Name}
-			fits := usable(own) && !own.Counts() || own.Family == sqldb.FamilyText
+			fits := usable(own) && !own.Counts() && l.c.spans[col] != nil || own.Family == sqldb.FamilyText
 			if fits && !slices.Contains(all, col) {
 				all = append(all, col)
 			}
@@ -128,7 +128,7 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	key := isKey(words)
 	person := isPerson(words) || key && isPerson(words[:len(words)-1])
 	own := words[len(words)-1] == "parent" || key && words[len(words)-2] == "parent" // in the same table
-	isText := l.c.isText(col)
+	isText := l.c.is(col, sqldb.FamilyText)
 	unique := slices.Contains(l.c.keys, col)
 	if isText || unique { // few texts and keys are anything but what they are called
 		ends, key, person = nil, false, false
@@ -212,12 +212,12 @@ func (l *caller) noText(ctx context.Context, col Column) (string, error) {
 // number, if it has values beyond that.
 func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
 	other, known := l.beyond[col.Name]
-	if !known || l.c.isText(col) {
+	if !known || l.c.is(col, sqldb.FamilyText) {
 		return f, nil
 	}
 	base := strings.TrimPrefix(other.As, isBeyond)
 	for i, d := range l.c.servers {
-		if columnOf(d, col) == nil || l.c.spans[other.Parent][i].distinct == 0 {
+		if l.c.spans[col][i].distinct == 0 || l.c.spans[other.Parent][i].distinct == 0 {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
@@ -249,12 +249,13 @@ func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
 	all, filled := make([][]int64, len(l.c.servers)), false
 	for i, d := range l.c.servers {
 		own := columnOf(d, col)
-		if own == nil {
+		text := own != nil && own.Family == sqldb.FamilyText
+		if s := l.c.spans[col]; !text && (s == nil || s[i].distinct == 0) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
 		q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", name)
-		if own.Family == sqldb.FamilyText {
+		if text {
 			q.Add(" <> '0' AND ", name, " <> ''")
 		} else {
 			q.Add(" > 0")

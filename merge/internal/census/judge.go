@@ -40,12 +40,21 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 	}
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
+		key := false // 0 is one, and may mean none all the same
+		for i, s := range c.spans[col] {
+			key = key || s.zero && c.spans[m.key][i].zero
+		}
+		none, evidence := none, m.evidence(zero && !key, counter)
+		if key {
+			v, evidence = min(v, Possible), evidence+"; 0 is a key, too, or means none"
+			none = map[bool]string{true: " >= 0"}[none == " > 0"]
+		}
 		if bare := c.bare(ctx, col); none != "" && bare != "" && !strings.Contains(when, bare+" >") {
 			when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
 		}
 		values, _ := m.counts()
-		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: m.evidence(zero, counter),
-			Values: values, Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
+		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: evidence, Values: values,
+			Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
 	}
 	if !filled {
 		return []Finding{{Column: col, Verdict: None}}, nil
@@ -158,7 +167,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		f.partly, f.inRange = true, found.by == col && found.guessed
 		all = append(all, f)
 		if len(found.near) > 0 {
-			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near, c.isText(found.by)))
+			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near))
 			f.partly = true
 			all = append(all, f)
 		}
@@ -259,7 +268,7 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match, error) {
 	ends := map[string][]int64{} // by kind and server
 	for i, d := range c.servers {
-		if columnOf(d, col) == nil || columnOf(d, by) == nil {
+		if c.spans[col][i].distinct == 0 || columnOf(d, by) == nil {
 			continue
 		}
 		rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
@@ -300,8 +309,8 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	if values, _ := m.counts(); m.key.Table != col.Table || m.sampled || !m.full() || values < few {
 		return false, nil
 	}
-	for _, d := range c.servers {
-		if columnOf(d, col) == nil || columnOf(d, m.key) == nil {
+	for i, d := range c.servers {
+		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, m.key)) {
 			continue
 		}
 		others, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
@@ -323,7 +332,7 @@ func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, er
 	chance := 0.0
 	for i, d := range c.servers {
 		keys := c.spans[m.key][i]
-		if columnOf(d, col) == nil || keys.distinct == 0 {
+		if c.spans[col][i].distinct == 0 || keys.distinct == 0 {
 			continue
 		}
 		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
@@ -480,7 +489,7 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 		return m.possible(), nil
 	}
 	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || d.Tables[m.key.Table] == nil {
+		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, m.key)) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
@@ -514,7 +523,7 @@ func (c *Census) bare(ctx context.Context, col Column) string {
 func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string, error) {
 	var all []string
 	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || d.Tables[key.Table] == nil {
+		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, key)) {
 			continue
 		}
 		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
@@ -620,7 +629,7 @@ func (c *Census) addKind(ctx context.Context, all []conditional, by Column, part
 	}
 	all[i].add(part)
 	all[i].kinds = append(all[i].kinds, kind)
-	all[i].when = c.equals(ctx, by, all[i].kinds, c.isText(by))
+	all[i].when = c.equals(ctx, by, all[i].kinds)
 	return all, &all[i]
 }
 
@@ -813,7 +822,7 @@ func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error
 		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
 		spans := c.spans[Column{table, other.Name}]
 		many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
-		return (text || other.Family == sqldb.FamilyInt) && !many
+		return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
 	})
 	if err != nil {
 		return nil, err
@@ -895,7 +904,6 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	if err != nil {
 		return nil, err
 	}
-	text := c.isText(by)
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
@@ -913,8 +921,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			// have few.
 			key, called := c.keyOf(kind)
 			few := 2*(keys-hits) < known-values
-			ends := (part.begins || few || called && key == m.key && text) && part.dense()
-			each := by != col && (ends || part.fills() && part.reaches() && -part.chance() >= 3)
+			ends := (part.begins || few || called && key == m.key) && part.dense()
+			each := by != col && (ends || part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
 			proven := -part.chance() >= minChance
 			switch {
 			case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
@@ -947,7 +955,7 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
 		}
 		slices.Sort(whole.kinds)
-		whole.when = c.equals(ctx, by, whole.kinds, text)
+		whole.when = c.equals(ctx, by, whole.kinds)
 		if by == col {
 			whole.when = c.ordinary(col, c.bare(ctx, col))
 		}
@@ -956,11 +964,11 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	return all, nil
 }
 
-// isText reports whether a column holds texts on any server.
-func (c *Census) isText(col Column) bool {
+// is reports whether a column is of a family on any server.
+func (c *Census) is(col Column, family sqldb.Family) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
 		own := columnOf(d, col)
-		return own != nil && own.Family == sqldb.FamilyText
+		return own != nil && own.Family == family
 	})
 }
 
@@ -1001,9 +1009,12 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			q.Add(" AND (", part)
 			for _, row := range rare { // a sample of all values has too few of theirs
 				q.Add(" OR ", kind, " = ")
-				if by != col && selector.Family == sqldb.FamilyText {
+				switch {
+				case by != col && selector.Family == sqldb.FamilyText:
 					q.Bind(row[0])
-				} else {
+				case by != col && selector.Family == sqldb.FamilyBool:
+					q.Add(truth(row[0]))
+				default:
 					q.Add(row[0])
 				}
 			}
@@ -1040,10 +1051,12 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 }
 
 // equals returns the condition that a column has one of some values.
-func (c *Census) equals(ctx context.Context, by Column, kinds []string, text bool) string {
+func (c *Census) equals(ctx context.Context, by Column, kinds []string) string {
 	quoted := slices.Clone(kinds)
 	for i, v := range quoted {
-		if text {
+		if c.is(by, sqldb.FamilyBool) {
+			quoted[i] = truth(v)
+		} else if c.is(by, sqldb.FamilyText) {
 			if c.servers[0].Kind == sqldb.MySQL {
 				v = strings.ReplaceAll(v, `\`, `\\`)
 			}
@@ -1054,4 +1067,9 @@ func (c *Census) equals(ctx context.Context, by Column, kinds []string, text boo
 		return c.bare(ctx, by) + " = " + quoted[0]
 	}
 	return fmt.Sprintf("%s IN (%s)", c.bare(ctx, by), strings.Join(quoted, ", "))
+}
+
+// truth writes a truth as every database reads it. MySQL reads a BIT as a byte.
+func truth(value string) string {
+	return strings.ToUpper(strconv.FormatBool(value == "1" || value == "\x01"))
 }

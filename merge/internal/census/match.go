@@ -156,7 +156,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	}
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
-		return c.spans[Column{t.Name, col.Name}] == nil || unique != slices.ContainsFunc(c.servers,
+		return !usable(col) && !tiny(col) || c.spans[Column{t.Name, col.Name}] == nil || unique != slices.ContainsFunc(c.servers,
 			func(d *sqldb.DB) bool { return identifies(d.Tables[t.Name], col.Name) })
 	})
 	if !unique && len(c.keys) == 0 {
@@ -272,7 +272,7 @@ func (c *Census) findKeys() {
 		}
 	}
 	c.columns = slices.DeleteFunc(c.columns, func(col Column) bool {
-		leaves := len(c.keysFor(col)) < min(1, len(c.keys))
+		leaves := !slices.Contains(c.keys, col) && len(c.keysFor(col)) < min(1, len(c.keys))
 		if leaves {
 			delete(c.spans, col)
 		}
@@ -426,7 +426,7 @@ func holds(d *sqldb.DB, key Column) string {
 // keysAmong counts how many of some numbers are keys on a server.
 func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits int64, err error) {
 	for some := range slices.Chunk(all, sampled) {
-		if err != nil || d.Tables[key.Table] == nil {
+		if err != nil || !whole(columnOf(d, key)) {
 			break
 		}
 		var n int64

@@ -79,7 +79,7 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON ||
 				col.Family == sqldb.FamilyOther && d.Kind == sqldb.PostgreSQL: // arrays, ltree and the like
 				err = p.texts(ctx, i, t, col)
-			case usable(col) && !col.Counts() && open(col.Name): // a counter may begin at a round number
+			case usable(col) && !col.Counts() && p.c.spans[Column{table, col.Name}] != nil && open(col.Name): // a counter may begin at a round number
 				s := p.c.spans[Column{table, col.Name}][i]
 				if s.max >= leastBase || s.min < 0 {
 					err = p.numbers(ctx, i, table, col.Name, s)

@@ -1,0 +1,43 @@
+package census_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+)
+
+// A truth tells whether a clan or a hero has done something, and a number what a letter is about. Of the clans there
+// are few and dense ones, so hits prove little, and that the values end where the clans of each server do proves much.
+func TestATruthOrANumberTellsWhoseKeysTheRowsHold(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		truth := []string{"FALSE", "TRUE"}
+		server := func(seed, heroes, clans int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE clans (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE letters (no INTEGER NOT NULL, sort INTEGER, sender INTEGER)",
+				"CREATE TABLE deeds (no INTEGER NOT NULL, is_clan BOOLEAN, doer INTEGER, is_new BOOLEAN)"}
+			for n := range heroes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", 2*n+1, 1+pick(seed+n, 60)),
+					fmt.Sprintf("INSERT INTO letters VALUES (%d, 0, %d)", n, 2*pick(seed+3*n, heroes)+1),
+					fmt.Sprintf("INSERT INTO letters VALUES (%d, 3, %d)", n, 1+pick(seed+5*n, clans)),
+					fmt.Sprintf("INSERT INTO deeds VALUES (%d, FALSE, %d, %s)", n, 2*pick(seed+7*n, heroes)+1, truth[n%2]))
+				if n < clans {
+					statements = append(statements, fmt.Sprintf("INSERT INTO clans (level) VALUES (%d)", 1+pick(seed+n, 9)))
+				}
+				if n%3 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO deeds VALUES (%d, TRUE, %d, %s)", n, 1+pick(seed+9*n, clans), truth[n%2]))
+				}
+			}
+			return statements
+		}
+		yes, no := "TRUE", "FALSE"
+		if target.Dialect == "mysql" {
+			yes, no = "1", "0"
+		}
+		expect(t, taken(t, target, server(1, 400, 40), server(7, 300, 25)), map[string]string{
+			"letters.sender": "heroes.id when sort = 0, perhaps clans.id when sort = 3",
+			"deeds.doer":     "heroes.id when is_clan = " + no + ", perhaps clans.id when is_clan = " + yes})
+	})
+}
