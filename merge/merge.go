@@ -178,7 +178,7 @@ func (m *Merge) promises(p *progress) *verify.Plan {
 		all.Sums = append(all.Sums, verify.Sum(s))
 	}
 	for name, t := range plan.Tables {
-		all.Tables[name] = m.table(t)
+		all.Tables[name] = m.table(name, t)
 		all.Tables[name].GivesUp = verify.GivenUp(plan.GivesUp[name])
 	}
 	m.watch(all)
@@ -226,11 +226,14 @@ func (m *Merge) watch(all *verify.Plan) {
 	}
 }
 
-func (m *Merge) table(t *TablePlan) *verify.Table {
+func (m *Merge) table(name string, t *TablePlan) *verify.Table {
 	out := &verify.Table{
 		Policy: string(t.Policy), Where: t.Where, Orphans: t.Orphans, Key: t.Key, Sum: t.Sum, Min: t.Min,
 		Max: t.Max, By: t.By, Ignore: t.Ignore, Convert: t.Convert, Set: t.Set, Renumber: t.Renumber != "",
 		First: t.Renumber == Apart && m.ws.plan.Apart != apartOthers,
+	}
+	if j := m.ws.jobs[name]; j != nil && j.key() != nil {
+		out.Counted = j.key().Name
 	}
 	for _, r := range t.References {
 		out.References = append(out.References, verify.Reference{Columns: r.columns(), Target: r.Target,

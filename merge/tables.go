@@ -69,7 +69,7 @@ type pair struct {
 }
 
 // key returns the column that identifies rows: the primary key, if it consists of one column, or, of a table
-// whose keys are renumbered, the one unique column of whole numbers. It is nil without one.
+// whose keys are renumbered, the one unique or counted column of whole numbers. It is nil without one.
 func (j *tableJob) key() *sqldb.Column {
 	if len(j.target.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
 		return identityOf(j.target)
@@ -102,6 +102,11 @@ func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 		case found != nil:
 			return nil
 		default:
+			found = c
+		}
+	}
+	for _, name := range t.Primary { // such as beside the day by which a table has partitions
+		if c := t.Column(name); found == nil && c.Counts() && c.Family == sqldb.FamilyInt {
 			found = c
 		}
 	}

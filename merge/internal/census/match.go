@@ -157,7 +157,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
 		return !usable(col) && !tiny(col) || c.spans[Column{t.Name, col.Name}] == nil || unique != slices.ContainsFunc(c.servers,
-			func(d *sqldb.DB) bool { return identifies(d.Tables[t.Name], col.Name) })
+			func(d *sqldb.DB) bool { return keyed(d.Tables[t.Name], col.Name) })
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
@@ -174,7 +174,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		q, from, scanned := d.SQL("SELECT 1"), " FROM "+d.Kind.Quote(t.Name), ""
 		for _, col := range part {
 			name := d.Kind.Quote(col.Name)
-			if identifies(t, col.Name) { // Its index has the ends at hand.
+			if keyed(t, col.Name) { // Its index has the ends at hand.
 				least := from + " WHERE " + name + " <> 0 ORDER BY " + name
 				q.Add(", (SELECT COUNT(*)", from, " WHERE ", name, " <> 0), (SELECT COUNT(*)", from, " WHERE ", name,
 					" = 0), (SELECT ", name, least, " LIMIT 1), (SELECT ", name, least, " DESC LIMIT 1), NULL")
@@ -190,7 +190,7 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 			return err
 		}
 		for i, col := range part {
-			found, isKey := rows[0][1+5*i:], identifies(t, col.Name)
+			found, isKey := rows[0][1+5*i:], keyed(t, col.Name)
 			s := spanOf(found)
 			if s.min < 0 && s.min >= -2 && !isKey {
 				found[2] = found[4]
@@ -209,7 +209,7 @@ func (c *Census) tell(ctx context.Context, server int, table string) error {
 	var columns []Column
 	for _, col := range c.columns {
 		s := c.spans[col][server]
-		if col.Table == table && s.distinct > 0 && !identifies(c.servers[server].Tables[table], col.Name) &&
+		if col.Table == table && s.distinct > 0 && !keyed(c.servers[server].Tables[table], col.Name) &&
 			slices.ContainsFunc(c.keys, func(key Column) bool { return c.overlaps(key, server, s) }) {
 			columns = append(columns, col)
 		}
@@ -264,7 +264,7 @@ func (c *Census) findKeys() {
 		for i, d := range c.servers {
 			s := c.spans[col][i]
 			own := columnOf(d, col)
-			unique = unique || identifies(d.Tables[col.Table], col.Name) && whole(own) && !tiny(own)
+			unique = unique || keyed(d.Tables[col.Table], col.Name) && whole(own) && !tiny(own)
 			counted = counted || s.distinct > 0 && s.min < c.minGenerated
 		}
 		if unique && counted {
@@ -356,6 +356,12 @@ func identifies(t *sqldb.Table, column string) bool {
 	return t != nil && slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool {
 		return k.Simple() && len(k.Parts) == 1 && k.Parts[0].Column == column
 	})
+}
+
+// keyed reports whether rows are known by a column: a unique key, or what is counted beside other columns of
+// the primary key, such as the day by which a table has partitions.
+func keyed(t *sqldb.Table, column string) bool {
+	return identifies(t, column) || t != nil && slices.Contains(t.Primary, column) && t.Column(column).Counts()
 }
 
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of

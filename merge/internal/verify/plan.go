@@ -60,7 +60,8 @@ type Table struct {
 	Ignore        []string
 	Convert       []string
 	Renumber      bool
-	First         bool // the keys of the first server move, too
+	Counted       string // the column that is renumbered, unless a unique key says so
+	First         bool   // the keys of the first server move, too
 	GivesUp       GivenUp
 	// Set has SQL expressions over the row of the source, with {server} and {target} in place of numbers, and
 	// {renamed} in place of 1 in a row with a new name and 0 in the others.

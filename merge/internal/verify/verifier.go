@@ -229,6 +229,9 @@ func (j *job) identity() (found *column) {
 			}
 		}
 	}
+	if found == nil && j.plan.Counted != "" {
+		found = j.target.column(j.plan.Counted)
+	}
 	if found == nil || found.class != classNumber {
 		return nil
 	}
