@@ -212,7 +212,7 @@ func (l *caller) noText(ctx context.Context, col Column) (string, error) {
 // number, if it has values beyond that.
 func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
 	other, known := l.beyond[col.Name]
-	if !known || l.c.is(col, sqldb.FamilyText) {
+	if !known || l.c.is(col, sqldb.FamilyText) || slices.Contains(l.c.keys, col) {
 		return f, nil
 	}
 	base := strings.TrimPrefix(other.As, isBeyond)

@@ -41,3 +41,24 @@ func TestATruthOrANumberTellsWhoseKeysTheRowsHold(t *testing.T) {
 			"deeds.doer":     "heroes.id when is_clan = " + no + ", perhaps clans.id when is_clan = " + yes})
 	})
 }
+
+// Places have numbers of their own, which end like the keys of a few weddings. The keys of other tables are called so,
+// too, and go on over all such numbers.
+func TestOtherKeysAreNotAskedAboutBecauseOneLiesBeyondARoundNumber(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, gap int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+				"CREATE TABLE places (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE weddings (id INTEGER NOT NULL PRIMARY KEY)"}
+			for n := range 20 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO places VALUES (%d)", 6001+n),
+					fmt.Sprintf("INSERT INTO weddings VALUES (%d)", n+1+gap*(n/17)))
+			}
+			for n := range 400 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", 20*n+pick(seed+n, 20), 1+pick(seed+n, 60)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 0), server(7, 3)), map[string]string{"places.id": "plain, perhaps weddings.id", "heroes.id": "plain"})
+	})
+}
