@@ -55,3 +55,49 @@ func TestANumberThatIsCountedBesideOtherPartsOfAKeyIsRenumbered(t *testing.T) {
 		}
 	})
 }
+
+// A game may count keys by itself, which only a person can tell from those that mean the same on all servers. What is
+// said about heroes is true of all that belongs to them, so nobody is asked about that.
+func TestOnlyTheTableOfAKeyThatTheGameCountsIsUndecided(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE heroes (id INT NOT NULL PRIMARY KEY, w VARCHAR(9))",
+			"CREATE TABLE sheets (hero_id INT NOT NULL PRIMARY KEY, w VARCHAR(9), FOREIGN KEY (hero_id) REFERENCES heroes (id))",
+			"CREATE TABLE spells (hero_id INT NOT NULL, spell INT NOT NULL, w VARCHAR(9), PRIMARY KEY (hero_id, spell))",
+			"CREATE TABLE towns (id INT NOT NULL PRIMARY KEY, w VARCHAR(9))",
+			"CREATE TABLE markets (town_id INT NOT NULL PRIMARY KEY, w VARCHAR(9), FOREIGN KEY (town_id) REFERENCES towns (id))",
+		}
+		server := func(name string, n int) (all []string) {
+			for i := 1; i <= n; i++ {
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, '%s%d')", 40+3*i, name, i),
+					fmt.Sprintf("INSERT INTO sheets VALUES (%d, '%s%d')", 40+3*i, name, i),
+					fmt.Sprintf("INSERT INTO spells VALUES (%d, %d, '%s%d')", 40+3*i, 700+i%9, name, i))
+				if i <= 20 {
+					all = append(all, fmt.Sprintf("INSERT INTO towns VALUES (%d, 't%d')", i, i), fmt.Sprintf("INSERT INTO markets VALUES (%d, '%s%d')", i, name, i))
+				}
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server("a", 60), server("b", 50))
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]merge.Policy{"heroes": merge.NotDecided, "sheets": merge.Copy, "spells": merge.Copy,
+			"towns": merge.NotDecided, "markets": merge.NotDecided} {
+			if got := draft.Tables[name].Policy; got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+		draft.Tables["heroes"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		draft.Tables["towns"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"id"}}
+		draft.Tables["markets"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"town_id"}}
+		run(t, open(t, draft, merge.WithLock(lock)))
+		for _, child := range []string{"sheets", "spells"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM heroes h JOIN "+child+" c ON c.hero_id = h.id WHERE c.w = h.w"); n != 110 {
+				t.Errorf("%d rows of %s lead to their own hero, want 110", n, child)
+			}
+		}
+	})
+}

@@ -703,6 +703,12 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 		if err == nil && !apart {
 			apart, err = d.apart(ctx, parent, key)
 		}
+		// What is decided about rows that the game itself counts is true of those that belong to them, too.
+		if err == nil && !apart && d.known[parent.Name] == nil && !d.stays[place{parent.Name, key.Name}] &&
+			key.Family == sqldb.FamilyInt && !key.HasDefault && slices.Equal(parent.Primary, []string{key.Name}) {
+			same, err := census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], parent.Name)
+			return !same, err
+		}
 		if err != nil || apart {
 			return apart, err
 		}
