@@ -101,3 +101,29 @@ func TestOnlyTheTableOfAKeyThatTheGameCountsIsUndecided(t *testing.T) {
 		}
 	})
 }
+
+// A domain of PostgreSQL is a type with a name of its own, for keys and for names alike.
+func TestColumnsOfADomainAreThoseOfItsType(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE DOMAIN a_key AS BIGINT CHECK (VALUE > 0)", "CREATE DOMAIN a_name AS VARCHAR(9) NOT NULL",
+			"CREATE SEQUENCE hero_keys", "CREATE TABLE heroes (id a_key DEFAULT nextval('hero_keys') PRIMARY KEY, name a_name UNIQUE, w TEXT)",
+			"CREATE TABLE swords (id SERIAL PRIMARY KEY, hero_id a_key, w TEXT)"}
+		server := func(name string, n, shift int) (all []string) {
+			for i := 1; i <= n; i++ {
+				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 'Falcon%d', '%s%d')", 3*i, i+shift, name, i),
+					fmt.Sprintf("INSERT INTO swords VALUES (%d, %d, '%s%d')", i, 3*(1+i*7%n), name, 1+i*7%n))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server("a", 60, 0), server("b", 50, 7))
+		draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, open(t, draft, merge.WithLock(lock)))
+		if n := into.number(t, "SELECT COUNT(*) FROM swords c JOIN heroes p ON p.id = c.hero_id WHERE p.w = c.w"); n != 110 {
+			t.Errorf("%d swords have their own hero, want 110", n)
+		}
+	})
+}

@@ -47,12 +47,13 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 		// What a collation does stands in other columns in other versions.
 		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
 			a.attnotnull, a.atthasdef, a.attidentity <> '' OR pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%',
-			a.attgenerated <> '', a.atttypmod, NULLIF(a.attcollation, 0)::regcollation,
+			a.attgenerated <> '', GREATEST(a.atttypmod, d.typtypmod), NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
 			format_type(a.atttypid, -1), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END,
 			pg_get_expr(e.adbin, e.adrelid)
-			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
+			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type d ON d.oid = a.atttypid
+			JOIN pg_type t ON t.oid = CASE d.typtype WHEN 'd' THEN d.typbasetype ELSE d.oid END
 			LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped

@@ -655,13 +655,15 @@ const postgresHere = " n.nspname = current_schema() "
 
 func postgresCatalog() catalogQueries {
 	return catalogQueries{
-		columns: `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull,
-			CASE WHEN t.typname LIKE 'time%' THEN COALESCE(NULLIF(a.atttypmod, -1), 6) END, a.attgenerated <> '',
+		columns: `SELECT c.relname, a.attname, format_type(t.oid, GREATEST(a.atttypmod, d.typtypmod)),
+			NOT a.attnotnull, CASE WHEN t.typname LIKE 'time%'
+				THEN COALESCE(NULLIF(GREATEST(a.atttypmod, d.typtypmod), -1), 6) END, a.attgenerated <> '',
 			t.typname || CASE WHEN l.collisdeterministic
 				THEN '' ELSE COALESCE((to_jsonb(l) - 'oid' - 'collnamespace' - 'collowner')::text, '') END
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-			JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			JOIN pg_type d ON d.oid = a.atttypid JOIN pg_type t ON t.oid = CASE d.typtype WHEN 'd'
+				THEN d.typbasetype ELSE d.oid END LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			WHERE ` + postgresHere + ` AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			ORDER BY c.relname, a.attnum`,
 		keys: `SELECT c.relname, CASE WHEN NOT i.indisprimary THEN x.relname END, a.attname, ''
