@@ -504,16 +504,23 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 }
 
 // bare returns the name of a column for a condition of a plan, which every database has to understand:
-// without quotes if the first one takes it so.
+// without quotes if all take it so.
 func (c *Census) bare(ctx context.Context, col Column) string {
-	for _, d := range c.servers {
-		if c.bares[col] != "" || columnOf(d, col) == nil {
-			continue
-		}
-		c.bares[col] = col.Name
-		if _, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table),
-			" WHERE ", col.Name, " IS NULL AND 1 = 0")); err != nil {
-			c.bares[col] = d.Kind.Quote(col.Name)
+	foreign := func(form string) bool { // to one of them
+		return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+			if columnOf(d, col) == nil {
+				return false
+			}
+			_, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ", form,
+				" IS NULL AND 1 = 0"))
+			return err != nil || d.Kind == sqldb.MySQL && form[0] == '"' // where it is a text
+		})
+	}
+	if c.bares[col] == "" {
+		forms := []string{col.Name, c.servers[0].Kind.Quote(col.Name), sqldb.PostgreSQL.Quote(col.Name)}
+		c.bares[col] = forms[1]
+		if i := slices.IndexFunc(forms, func(form string) bool { return !foreign(form) }); i >= 0 {
+			c.bares[col] = forms[i]
 		}
 	}
 	return c.bares[col]
