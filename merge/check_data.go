@@ -618,7 +618,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		return o, nil
 	}
 	db, l := src.owner.db, c.ws.layout
-	name := "s." + db.Kind.Quote(column)
+	name := sqldb.Wide(db.Kind, "s."+db.Kind.Quote(column)) // it may be a decimal there
 	madeBy := fmt.Sprintf("CASE WHEN %[1]s < %[2]d THEN -1 ELSE ((%[1]s >> %[3]d) & %[4]d) END", name, l.least,
 		l.shift, l.mask)
 	conditions := []string{name + " IS NOT NULL"}

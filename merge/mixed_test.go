@@ -61,3 +61,30 @@ func TestAConditionThatOnlySomeServersUnderstandIsRefused(t *testing.T) {
 		refused(t, into, plan, merge.CodePlan, "s2: things: the database does not understand when: ")
 	}
 }
+
+// PostgreSQL has no number without a sign, and keys of MySQL are decimals there.
+func TestADecimalMayBecomeAWholeNumberThatIsAKey(t *testing.T) {
+	t.Parallel()
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Tables: map[string]*merge.TablePlan{
+		"heroes": {Policy: merge.Copy, Renumber: merge.Apart, Convert: []string{"id"}},
+		"swords": {Policy: merge.Copy, Convert: []string{"hero_id"}, References: []merge.Reference{{Column: "hero_id", Table: "heroes"}}}}}
+	schema := func(number string) []string {
+		return []string{"CREATE TABLE heroes (id " + number + " NOT NULL PRIMARY KEY, w VARCHAR(9))",
+			"CREATE TABLE swords (hero_id " + number + ", w VARCHAR(9))"}
+	}
+	for i, name := range []string{"a", "b"} {
+		b := newBase(t, dbtest.Named("postgres"))
+		b.exec(t, schema("NUMERIC(20,0)")...)
+		for n := 1; n < 30; n++ {
+			b.exec(t, fmt.Sprintf("INSERT INTO heroes VALUES (%d, '%s%d')", n, name, n), fmt.Sprintf("INSERT INTO swords VALUES (%d, '%s%d')", n, name, n))
+		}
+		plan.Servers = append(plan.Servers, merge.Server{Name: name, Number: int64(i + 1), DSN: b.dsn})
+	}
+	into := newBase(t, dbtest.Named("mysql"))
+	into.exec(t, schema("BIGINT UNSIGNED")...)
+	plan.Target = merge.Target{Name: "s1", Number: 1, DSN: into.dsn}
+	run(t, open(t, plan))
+	if n := into.number(t, "SELECT COUNT(*) FROM swords c JOIN heroes p ON p.id = c.hero_id WHERE p.w = c.w"); n != 58 {
+		t.Errorf("%d swords have their own hero, want 58", n)
+	}
+}
