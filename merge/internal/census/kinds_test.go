@@ -62,3 +62,28 @@ func TestOtherKeysAreNotAskedAboutBecauseOneLiesBeyondARoundNumber(t *testing.T)
 		expect(t, taken(t, target, server(1, 0), server(7, 3)), map[string]string{"places.id": "plain, perhaps weddings.id", "heroes.id": "plain"})
 	})
 }
+
+// What belongs to a guild has its key as a negative number. Scores are negative, too, and -1 means none.
+func TestKeysThatAreNegativeAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE houses (no INTEGER NOT NULL, owner INTEGER, heir INTEGER, score INTEGER)"}
+			for n := 1; n <= heroes; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n+n/9))
+				if n%4 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n/4+n/30))
+				}
+			}
+			for n := range 2 * heroes {
+				hero, guild := 1+pick(seed+n, heroes), 4+4*pick(seed+5*n, heroes/4)
+				statements = append(statements, fmt.Sprintf("INSERT INTO houses VALUES (%d, %d, %d, %d)", n,
+					[]int{hero + hero/9, -(guild/4 + guild/30)}[n%2], []int{-1, hero + hero/9}[n%2], pick(seed+n, 200)-100))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 400), server(7, 300)), map[string]string{
+			"houses.owner": "heroes.id when owner > 0, perhaps guilds.id", "houses.heir": "heroes.id when heir > 0", "houses.score": "plain"})
+	})
+}

@@ -75,12 +75,17 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 		var before *sqldb.Column
 		for _, col := range t.Columns {
 			var err error
+			spans := p.c.spans[Column{table, col.Name}]
+			if usable(col) && spans != nil && spans[i].min < 0 {
+				err = p.negative(ctx, i, table, col.Name, spans[i])
+			}
 			switch {
+			case err != nil:
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON ||
 				col.Family == sqldb.FamilyOther && d.Kind == sqldb.PostgreSQL: // arrays, ltree and the like
 				err = p.texts(ctx, i, t, col)
-			case usable(col) && !col.Counts() && p.c.spans[Column{table, col.Name}] != nil && open(col.Name): // a counter may begin at a round number
-				s := p.c.spans[Column{table, col.Name}][i]
+			case usable(col) && !col.Counts() && spans != nil && open(col.Name): // a counter may begin at a round number
+				s := spans[i]
 				if s.max >= leastBase || s.min < 0 {
 					err = p.numbers(ctx, i, table, col.Name, s)
 				}
@@ -115,6 +120,22 @@ func (p *packer) add(where part, server int, n, most int64) {
 	if e.most[server] = max(e.most[server], most); n > 0 {
 		e.values[server][n] = true
 	}
+}
+
+// negative looks at negative numbers: those of players may be positive, and those of guilds negative.
+func (p *packer) negative(ctx context.Context, server int, table, column string, s span) error {
+	d := p.c.servers[server]
+	name := d.Kind.Quote(column)
+	q := d.SQL("SELECT DISTINCT -", name, " FROM ", d.Kind.Quote(table), " WHERE ", name, " < 0")
+	if sample := s.sample(name); sample != "" {
+		q.Add(" AND ", sample)
+	}
+	rows, err := d.Strings(ctx, q.Add(" LIMIT ", strconv.Itoa(packedSample)))
+	for _, row := range rows {
+		n, _ := strconv.ParseInt(row[0], 10, 64)
+		p.add(part{column: column, as: "number below 0", member: column}, server, n, 0)
+	}
+	return err
 }
 
 // numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
