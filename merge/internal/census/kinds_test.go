@@ -87,3 +87,27 @@ func TestKeysThatAreNegativeAreAskedAbout(t *testing.T) {
 			"houses.owner": "heroes.id when owner > 0, perhaps guilds.id", "houses.heir": "heroes.id when heir > 0", "houses.score": "plain"})
 	})
 }
+
+// Some games know no other numbers than those with fractions, and a column of SQLite needs no type. What they cost and
+// where they stand has fractions.
+func TestKeysInColumnsWithRoomForFractionsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		untyped := map[string]string{"postgres": "NUMERIC", "mysql": "DECIMAL(12,1)"}[target.Dialect]
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE swords (no INTEGER NOT NULL, " +
+				"owner DOUBLE PRECISION, maker DECIMAL(10,2), giver " + untyped + ", x DOUBLE PRECISION, price DECIMAL(10,2), skill DOUBLE PRECISION)"}
+			for n := 1; n <= heroes; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n+n/9))
+			}
+			for n := range 2 * heroes {
+				hero := func(seed int) int { h := 1 + pick(seed+n, heroes); return h + h/9 }
+				statements = append(statements, fmt.Sprintf("INSERT INTO swords VALUES (%d, %d, %d, %d, %d.25, %d.%d, %d)", n, hero(seed),
+					hero(seed+1), hero(seed+2), hero(seed+3), hero(seed+4), 5*pick(n, 2), 1+pick(seed+n, 90)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 400), server(7, 300)), map[string]string{"swords.owner": "perhaps heroes.id",
+			"swords.maker": "perhaps heroes.id", "swords.giver": "perhaps heroes.id", "swords.x": "", "swords.price": "", "swords.skill": ""})
+	})
+}

@@ -81,8 +81,8 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			}
 			switch {
 			case err != nil:
-			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON ||
-				col.Family == sqldb.FamilyOther && d.Kind == sqldb.PostgreSQL: // arrays, ltree and the like
+			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON || fractional(col) ||
+				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL: // arrays, ltree, columns without a type
 				err = p.texts(ctx, i, t, col)
 			case usable(col) && !col.Counts() && spans != nil && open(col.Name): // a counter may begin at a round number
 				s := spans[i]
@@ -284,6 +284,18 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		return err
 	}
 	kinds := map[string]bool{}
+	for i, row := range rows {
+		whole, rest, _ := strings.Cut(row[0], ".")
+		switch {
+		case !fractional(col):
+		case strings.Trim(rest, "0") != "":
+			return nil
+		case strings.ContainsAny(whole, "-e"): // it is no key
+			rows[i][0] = ""
+		default:
+			rows[i][0] = whole
+		}
+	}
 	for _, row := range rows {
 		text := strings.TrimSpace(row[0])
 		var values []Value
@@ -349,6 +361,11 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 		}
 	}
 	return nil
+}
+
+// fractional reports whether a column has room for fractions. Games that know no other numbers have keys there.
+func fractional(c *sqldb.Column) bool {
+	return c.Family == sqldb.FamilyFloat || c.Family == sqldb.FamilyDecimal && !usable(c)
 }
 
 // namesOf stands before the path to an object, or an array of PHP, for the names of its members.
