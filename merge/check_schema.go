@@ -601,13 +601,14 @@ func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, 
 	q := d.SQL("SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
 	_, err := d.Strings(ctx, q)
 	postgres := func(s *server) bool { return s.db.Kind == sqldb.PostgreSQL }
-	if err == nil && d.Kind == sqldb.MySQL && strings.Contains(text, `"`) && slices.ContainsFunc(c.ws.servers, postgres) {
+	if err == nil && d.Kind == sqldb.MySQL && strings.Contains(text, `"`) &&
+		slices.ContainsFunc(c.ws.servers, postgres) {
 		err = errors.New("what stands in double quotes is a text there, and a name in PostgreSQL")
 	}
 	return c.tried(ctx, err, Problem{Server: d.Name, Table: table,
 		Message: "the database does not understand " + where + " " + text,
-		Remedy: "correct " + where + " of the table, which is a condition on its columns; if no way to write the name " +
-			"of one is understood by all servers, give it another name on copies of them and in the target"})
+		Remedy: "correct " + where + " of the table, which is a condition on its columns; if no way to write " +
+			"the name of one is understood by all servers, give it another one on copies and in the target"})
 }
 
 // sum tries a conserved sum over the rows that are selected.

@@ -290,7 +290,8 @@ func (ws *workspace) unlike(j *tableJob, ref sqldb.Reference) (faults []Problem)
 				Message: fmt.Sprintf("the reference to %s cannot be followed: it is %s %s, which holds no keys such "+
 					"as %s.%s, which is %s", ref.Parent, c.Declared, where, ref.Parent, key.Name, key.Declared),
 				Remedy: "correct or remove it under identities: or references:, where keys that are a part of what " +
-					"a column holds need bits, path or list"})
+					"a column holds need bits, path or list; or give it the type of the keys, on copies of the " +
+					"servers and in the target"})
 		}
 		if d == ws.target && len(faults) > 0 {
 			break

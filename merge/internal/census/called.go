@@ -250,7 +250,7 @@ func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
 	for i, d := range l.c.servers {
 		own := columnOf(d, col)
 		text := own != nil && own.Family == sqldb.FamilyText
-		if s := l.c.spans[col]; !text && (s == nil || s[i].distinct == 0) {
+		if s := l.c.spans[col]; !text && (len(s) == 0 || s[i].distinct == 0) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)

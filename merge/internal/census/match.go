@@ -156,8 +156,9 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	}
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
-		return !usable(col) && !tiny(col) || c.spans[Column{t.Name, col.Name}] == nil || unique != slices.ContainsFunc(c.servers,
-			func(d *sqldb.DB) bool { return keyed(d.Tables[t.Name], col.Name) })
+		own := func(d *sqldb.DB) bool { return keyed(d.Tables[t.Name], col.Name) }
+		return !usable(col) && !tiny(col) || c.spans[Column{t.Name, col.Name}] == nil ||
+			unique != slices.ContainsFunc(c.servers, own)
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {

@@ -84,8 +84,8 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON || fractional(col) ||
 				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL: // arrays, ltree, columns without a type
 				err = p.texts(ctx, i, t, col)
-			case usable(col) && !col.Counts() && spans != nil && open(col.Name): // a counter may begin at a round number
-				s := spans[i]
+			case usable(col) && !col.Counts() && spans != nil && open(col.Name):
+				s := spans[i] // a counter may begin at a round number
 				if s.max >= leastBase || s.min < 0 {
 					err = p.numbers(ctx, i, table, col.Name, s)
 				}
@@ -363,7 +363,8 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 	return nil
 }
 
-// fractional reports whether a column has room for fractions. Games that know no other numbers have keys there.
+// fractional reports whether a column has room for fractions. Games that know no other numbers have keys
+// there.
 func fractional(c *sqldb.Column) bool {
 	return c.Family == sqldb.FamilyFloat || c.Family == sqldb.FamilyDecimal && !usable(c)
 }
