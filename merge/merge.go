@@ -232,8 +232,10 @@ func (m *Merge) table(name string, t *TablePlan) *verify.Table {
 		Max: t.Max, By: t.By, Ignore: t.Ignore, Convert: t.Convert, Set: t.Set, Renumber: t.Renumber != "",
 		First: t.Renumber == Apart && m.ws.plan.Apart != apartOthers,
 	}
-	if j := m.ws.jobs[name]; j != nil && j.key() != nil {
-		out.Counted = j.key().Name
+	if j := m.ws.jobs[name]; j != nil {
+		if key := identityOf(j.target); key != nil {
+			out.Counted = key.Name
+		}
 	}
 	for _, r := range t.References {
 		out.References = append(out.References, verify.Reference{Columns: r.columns(), Target: r.Target,
