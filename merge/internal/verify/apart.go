@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,7 +11,7 @@ import (
 
 // leftBehind looks for keys that a renumbered table has no more, in the columns that refer to it. All of its
 // keys have moved, so none of them may be left.
-func leftBehind(ctx context.Context, j *job) error {
+func leftBehind(ctx context.Context, j *job) {
 	k := j.v.target.kind
 	for _, r := range j.links {
 		parent := j.v.jobs[r.parent]
@@ -25,29 +24,23 @@ func leftBehind(ctx context.Context, j *job) error {
 		if c := j.target.column(r.columns[0]); c != nil && c.class != classNumber {
 			name = k.integer(name)
 		}
-		if err := j.v.noRows(ctx, "apart", j.name, "rows whose "+r.columns[0]+" has an old key of "+parent.name,
+		j.v.noRows(ctx, "apart", j.name, "rows whose "+r.columns[0]+" has an old key of "+parent.name,
 			fmt.Sprintf("%s WHERE %s > 0 AND %s < %d AND NOT (%s BETWEEN %d AND %d)", k.quote(j.name), name, name,
-				j.v.plan.Counted, name, parent.lowest, parent.highest)); err != nil {
-			return err
-		}
+				j.v.plan.Counted, name, parent.lowest, parent.highest))
 	}
-	return nil
 }
 
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
 // lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
 // servers.
-func watched(ctx context.Context, v *verifier, w Watched) error {
+func watched(ctx context.Context, v *verifier, w Watched) {
 	parents := w.Of
 	if len(w.Of) == 0 { // if these are no mere chance
 		parents = slices.Sorted(maps.Keys(v.jobs))
 	}
 	var most *trail
 	for _, name := range parents {
-		t, err := newTrail(ctx, w, v.jobs[w.Table], v.jobs[name])
-		if err != nil {
-			return err
-		}
+		t := newTrail(ctx, w, v.jobs[w.Table], v.jobs[name])
 		if t == nil || len(w.Of) == 0 && (t.before == 0 || 2*t.before < t.all) {
 			continue
 		}
@@ -56,12 +49,9 @@ func watched(ctx context.Context, v *verifier, w Watched) error {
 		}
 	}
 	if most == nil || w.Except != "" && !most.parent.plan.First {
-		return nil
+		return
 	}
-	now, err := most.now(ctx)
-	if err != nil {
-		return err
-	}
+	now := most.now(ctx)
 	column := w.Column
 	if w.Except != "" {
 		column += ", in rows that no when: applies to,"
@@ -75,7 +65,6 @@ func watched(ctx context.Context, v *verifier, w Watched) error {
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-most.stay, 0))
 	}
-	return nil
 }
 
 // trail is what the sources have in a watched column: how many rows have a number, how many of these led to a
@@ -88,9 +77,9 @@ type trail struct {
 
 // newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not
 // changed.
-func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error) {
+func newTrail(ctx context.Context, w Watched, child, parent *job) *trail {
 	if child == nil || parent == nil || !parent.moves || child.target.column(w.Column) == nil {
-		return nil, nil
+		return nil
 	}
 	t := &trail{watched: w, child: child, parent: parent}
 	for _, s := range child.sides {
@@ -98,24 +87,17 @@ func newTrail(ctx context.Context, w Watched, child, parent *job) (*trail, error
 		if s.table.column(w.Column) == nil || other == nil {
 			continue
 		}
-		all, err := t.rows(ctx, s, false)
-		if err != nil {
-			return nil, err
-		}
-		hits, err := t.rows(ctx, s, true)
-		if err != nil {
-			return nil, err
-		}
-		t.all, t.before = t.all+all, t.before+hits
+		hits := t.rows(ctx, s, true)
+		t.all, t.before = t.all+t.rows(ctx, s, false), t.before+hits
 		if other.added == 0 {
 			t.stay += hits
 		}
 	}
-	return t, nil
+	return t
 }
 
 // rows counts the rows that have a number in the watched column, or a key of the parent.
-func (t *trail) rows(ctx context.Context, s *side, keys bool) (int64, error) {
+func (t *trail) rows(ctx context.Context, s *side, keys bool) int64 {
 	number, from := t.numbers(s)
 	text := "SELECT COUNT(*)" + from
 	if keys {
@@ -141,24 +123,21 @@ func (t *trail) numbers(s *side) (number, from string) {
 // now counts the rows of the target that have a key of the parent. A condition is SQL of the sources, about
 // the rows there, so these are asked for the numbers that no reference has changed, and the target for its
 // keys.
-func (t *trail) now(ctx context.Context) (rows int64, err error) {
+func (t *trail) now(ctx context.Context) (rows int64) {
 	if t.watched.Except == "" {
 		return t.rows(ctx, t.child.inTarget(), true)
 	}
 	target, key := t.parent.v.target, t.parent.identity().name
 	found := map[string]int64{} // rows by number
-	ask := func() error {
+	ask := func() {
 		if len(found) == 0 {
-			return nil
+			return
 		}
 		name := target.kind.quote(key)
-		err := target.each(ctx, "SELECT "+name+" FROM "+target.kind.quote(t.parent.name)+" WHERE "+name+" IN ("+
-			strings.Join(slices.Collect(maps.Keys(found)), ", ")+")", nil, func(values []any) error {
-			rows += found[textOf(values[0])]
-			return nil
-		})
+		target.each(ctx, "SELECT "+name+" FROM "+target.kind.quote(t.parent.name)+" WHERE "+name+" IN ("+
+			strings.Join(slices.Collect(maps.Keys(found)), ", ")+")", nil,
+			func(values []any) { rows += found[textOf(values[0])] })
 		clear(found)
-		return err
 	}
 	for _, s := range t.child.sides {
 		if s.table.column(t.watched.Column) == nil {
@@ -167,18 +146,14 @@ func (t *trail) now(ctx context.Context) (rows int64, err error) {
 		number, from := t.numbers(s)
 		text := fmt.Sprintf("SELECT %s, COUNT(*)%s AND %[1]s BETWEEN %[3]d AND %d GROUP BY %[1]s", number, from,
 			t.parent.lowest, t.parent.highest)
-		err := s.d.each(ctx, text, nil, func(values []any) error {
-			n, err := strconv.ParseInt(textOf(values[1]), 10, 64)
-			if found[textOf(values[0])] += n; err == nil && len(found) == asked {
-				err = ask()
+		s.d.each(ctx, text, nil, func(values []any) {
+			if found[textOf(values[0])] += s.d.parse(textOf(values[1])); len(found) == asked {
+				ask()
 			}
-			return err
 		})
-		if err := cmp.Or(err, ask()); err != nil {
-			return 0, err
-		}
+		ask()
 	}
-	return rows, nil
+	return rows
 }
 
 // asked is about how many numbers one statement asks for.

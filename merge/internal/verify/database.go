@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -40,31 +41,28 @@ func (k kind) placeholder(n int) string {
 	return "?"
 }
 
-// database is a connection that only reads, and the catalog of its database.
+// database is a connection that only reads, and the catalog of its database. A statement that fails is told to
+// fail, which ends all statements, and returns nothing.
 type database struct {
 	Server
 	kind   kind
 	tidb   bool // of the kind mysql
 	conn   *sql.Conn
 	tables map[string]*relation
+	fail   func(error)
 }
 
 // open takes a connection to a database, prepares its session and reads its catalog. No error holds a DSN.
-func open(ctx context.Context, s Server) (_ *database, err error) {
-	d := &database{Server: s}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: %w", s.Name, err), d.close())
-		}
-	}()
+func (v *verifier) open(ctx context.Context, s Server) *database {
+	d := &database{Server: s, fail: func(err error) { v.fail(fmt.Errorf("%s: %w", s.Name, err)) }}
+	var err error
 	if d.conn, err = s.Pool.Conn(ctx); err != nil {
-		return nil, errors.New("it cannot be reached any more")
+		d.fail(errors.New("it cannot be reached any more"))
+		return d
 	}
 	var version string
 	if d.conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) != nil {
-		if err := d.conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-			return nil, err
-		}
+		version = d.text(ctx, "SELECT version()")
 		if d.kind = mysql; strings.HasPrefix(version, "PostgreSQL") {
 			d.kind = postgres
 		}
@@ -72,11 +70,11 @@ func open(ctx context.Context, s Server) (_ *database, err error) {
 	d.tidb = strings.Contains(version, "TiDB")
 	for _, setting := range d.session() {
 		if _, err := d.conn.ExecContext(ctx, setting); err != nil {
-			return nil, err
+			d.fail(err)
 		}
 	}
-	d.tables, err = d.catalog(ctx)
-	return d, err
+	d.tables = d.catalog(ctx)
+	return d
 }
 
 // session returns the settings by which values are read as they are, and nothing can be written.
@@ -123,36 +121,38 @@ func (d *database) close() error {
 
 // each calls fn for every row of a result. The values belong to the driver, and are valid during the call
 // only.
-func (d *database) each(ctx context.Context, text string, args []any, fn func(values []any) error) error {
-	return d.read(ctx, ctx, text, args, fn)
+func (d *database) each(ctx context.Context, text string, args []any, fn func(values []any)) {
+	d.read(ctx, ctx, text, args, fn)
 }
 
 // steadily is each for a statement that returns row after row without long pauses, so that it is enough to
 // look at the context between them. The usual driver of SQLite starts a goroutine for every row of a
 // statement whose context can end, which would take as long as reading the row.
-func (d *database) steadily(ctx context.Context, text string, fn func(values []any) error) error {
+func (d *database) steadily(ctx context.Context, text string, fn func(values []any)) {
 	asked := ctx
 	if d.kind == sqlite {
 		asked = context.WithoutCancel(ctx)
 	}
-	return d.read(ctx, asked, text, nil, fn)
+	d.read(ctx, asked, text, nil, fn)
 }
 
 // read is each for a statement with a context of its own.
-func (d *database) read(ctx, asked context.Context, text string, args []any,
-	fn func(values []any) error) (err error) {
+func (d *database) read(ctx, asked context.Context, text string, args []any, fn func(values []any)) {
+	if err := d.scan(ctx, asked, text, args, fn); err != nil {
+		d.fail(err)
+	}
+}
+
+func (d *database) scan(ctx, asked context.Context, text string, args []any,
+	fn func(values []any)) (err error) {
 	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
-		return d.failed(err)
+		return err
 	}
-	defer func() {
-		if closed := rows.Close(); err == nil {
-			err = d.failed(closed)
-		}
-	}()
+	defer func() { err = cmp.Or(err, rows.Close()) }()
 	names, err := rows.Columns()
 	if err != nil {
-		return d.failed(err)
+		return err
 	}
 	cells, into, values := make([]cell, len(names)), make([]any, len(names)), make([]any, len(names))
 	for i := range cells {
@@ -160,33 +160,20 @@ func (d *database) read(ctx, asked context.Context, text string, args []any,
 	}
 	for rows.Next() {
 		if err := errors.Join(ctx.Err(), rows.Scan(into...)); err != nil {
-			return d.failed(err)
+			return err
 		}
 		for i := range cells {
 			values[i] = cells[i].value
 		}
-		if err := fn(values); err != nil {
-			return err
-		}
+		fn(values)
 	}
-	return d.failed(rows.Err())
-}
-
-// failed adds the name of the database to an error.
-func (d *database) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", d.Name, err)
+	return rows.Err()
 }
 
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".
-func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string, err error) {
-	err = d.each(ctx, text, args, func(values []any) error {
-		all = append(all, textsOf(values))
-		return nil
-	})
-	return all, err
+func (d *database) texts(ctx context.Context, text string, args ...any) (all [][]string) {
+	d.each(ctx, text, args, func(values []any) { all = append(all, textsOf(values)) })
+	return all
 }
 
 func textsOf(values []any) []string {
@@ -198,21 +185,26 @@ func textsOf(values []any) []string {
 }
 
 // text reads one value as text; "" if there is none.
-func (d *database) text(ctx context.Context, text string, args ...any) (string, error) {
-	rows, err := d.texts(ctx, text, args...)
-	if err != nil || len(rows) == 0 {
-		return "", err
+func (d *database) text(ctx context.Context, text string, args ...any) string {
+	rows := d.texts(ctx, text, args...)
+	if len(rows) == 0 {
+		return ""
 	}
-	return rows[0][0], nil
+	return rows[0][0]
 }
 
 // number reads one whole number.
-func (d *database) number(ctx context.Context, text string) (int64, error) {
-	n, err := d.text(ctx, text)
+func (d *database) number(ctx context.Context, text string) int64 {
+	return d.parse(d.text(ctx, text))
+}
+
+// parse reads a whole number that the database has returned.
+func (d *database) parse(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, err
+		d.fail(err)
 	}
-	return strconv.ParseInt(n, 10, 64)
+	return n
 }
 
 // where returns a condition as the part of a statement; "" if there is none.
@@ -229,6 +221,9 @@ type lookup struct {
 	parts []string
 	args  []any
 }
+
+// lookupBatch is how many rows are looked up with one statement.
+const lookupBatch = 40
 
 // equal returns the condition that a column, which a key may compare in its own way, has a value, as the
 // database compares it. A value that the database cannot have would be an error.
@@ -280,16 +275,12 @@ func (l *lookup) add(n int, list, table string, conditions []string) {
 }
 
 // each calls fn for all that was found.
-func (l *lookup) each(ctx context.Context, fn func(n int, values []any) error) error {
+func (l *lookup) each(ctx context.Context, fn func(n int, values []any)) {
 	if len(l.parts) == 0 {
-		return nil
+		return
 	}
-	return l.d.each(ctx, strings.Join(l.parts, " UNION ALL "), l.args, func(values []any) error {
-		n, err := strconv.Atoi(textOf(values[0]))
-		if err != nil {
-			return err
-		}
-		return fn(n, values[1:])
+	l.d.each(ctx, strings.Join(l.parts, " UNION ALL "), l.args, func(values []any) {
+		fn(int(l.d.parse(textOf(values[0]))), values[1:])
 	})
 }
 
@@ -334,22 +325,21 @@ func (d *database) digits(c *column, name string) string {
 	return "HEX(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4))"
 }
 
-func (d *database) total(ctx context.Context, s Sum, kept string) (*big.Rat, error) {
+// total reads a sum, which is 0 if there are no rows.
+func (d *database) total(ctx context.Context, s Sum, kept string) *big.Rat {
 	// A name in braces is a column, quoted as this database wants it.
 	expression := "(" + regexp.MustCompile("\\{([^{}'\"`]+)\\}").ReplaceAllStringFunc(s.Expression,
 		func(name string) string { return d.kind.quote(name[1 : len(name)-1]) }) + ")"
 	if d.kind == postgres {
 		expression += "::text"
 	}
-	value, err := d.text(ctx, "SELECT "+expression+" FROM "+d.kind.quote(s.Table)+" AS s"+where(kept))
-	n := new(big.Rat)
-	if err != nil || value == "" { // there are no rows
-		return n, err
+	value := d.text(ctx, "SELECT "+expression+" FROM "+d.kind.quote(s.Table)+" AS s"+where(kept))
+	n, ok := new(big.Rat).SetString(cmp.Or(value, "0"))
+	if !ok {
+		d.fail(fmt.Errorf("%s is %q, which is not a number", s.Expression, value))
+		return new(big.Rat)
 	}
-	if _, ok := n.SetString(value); !ok {
-		return nil, fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, value)
-	}
-	return n, nil
+	return n
 }
 
 // ofRenamed stands in an expression for 1 in rows that got a new name.
@@ -527,12 +517,11 @@ type catalogQueries struct {
 }
 
 // catalog reads the tables of the database.
-func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
+func (d *database) catalog(ctx context.Context) map[string]*relation {
 	q := map[kind]func() catalogQueries{sqlite: sqliteCatalog, mysql: mysqlCatalog,
 		postgres: postgresCatalog}[d.kind]()
 	tables := map[string]*relation{}
-	rows, err := d.texts(ctx, q.columns)
-	for _, row := range rows {
+	for _, row := range d.texts(ctx, q.columns) {
 		t := tables[row[0]]
 		if t == nil {
 			t = &relation{}
@@ -547,11 +536,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 		t.columns = append(t.columns, c)
 	}
 	each := func(query string, add func(t *relation, row []string)) {
-		var rows [][]string
-		if err == nil {
-			rows, err = d.texts(ctx, query)
-		}
-		for _, row := range rows {
+		for _, row := range d.texts(ctx, query) {
 			if t := tables[row[0]]; t != nil {
 				add(t, row)
 			}
@@ -582,9 +567,6 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 			l.targets = append(l.targets, row[4])
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
-	}
 	for _, t := range tables {
 		for i := range t.links {
 			l := &t.links[i]
@@ -594,7 +576,7 @@ func (d *database) catalog(ctx context.Context) (map[string]*relation, error) {
 		}
 		t.links = slices.DeleteFunc(t.links, func(l link) bool { return len(l.columns) != len(l.targets) })
 	}
-	return tables, nil
+	return tables
 }
 
 // sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know.
@@ -690,7 +672,7 @@ func postgresCatalog() catalogQueries {
 }
 
 // sequence returns the sequence that gives a column of PostgreSQL or MariaDB its default, or "".
-func (d *database) sequence(ctx context.Context, table, column string) (string, error) {
+func (d *database) sequence(ctx context.Context, table, column string) string {
 	if d.kind == postgres {
 		return d.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
 				FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
@@ -700,53 +682,45 @@ func (d *database) sequence(ctx context.Context, table, column string) (string, 
 				WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
 			pg_get_serial_sequence($1::text, $2::text))`, d.kind.quote(table), column)
 	}
-	def, err := d.text(ctx, "SELECT column_default FROM information_schema.columns "+
+	def := d.text(ctx, "SELECT column_default FROM information_schema.columns "+
 		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", table, column)
 	name, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
 	if !ok {
-		name = ""
+		return ""
 	}
-	return name, err
+	return name
 }
 
 // Things reads what a database has besides rows. The name is that of its kind: sqlite, mysql or postgres. A
 // run stores the answer before it copies the first row, and that about the counters again after the last row.
 // Only what was read in the same way can be compared, so Verify reads it by the same code.
-func Things(ctx context.Context, conn *sql.Conn, name string) (map[Thing]string, error) {
-	d := &database{conn: conn, kind: map[string]kind{"mysql": mysql, "postgres": postgres}[name]}
-	return d.things(ctx)
+func Things(ctx context.Context, conn *sql.Conn, name string) (_ map[Thing]string, err error) {
+	d := &database{conn: conn, kind: map[string]kind{"mysql": mysql, "postgres": postgres}[name],
+		fail: func(failed error) { err = cmp.Or(err, failed) }}
+	all := d.things(ctx)
+	return all, err
 }
 
 // things is [Things].
-func (d *database) things(ctx context.Context) (map[Thing]string, error) {
+func (d *database) things(ctx context.Context) map[Thing]string {
 	queries := map[kind]string{sqlite: sqliteThings, mysql: mysqlThings, postgres: postgresThings()}[d.kind]
 	if d.kind == sqlite {
-		n, err := d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
-		if err != nil {
-			return nil, err
-		}
-		if n == "1" {
+		if d.text(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'") == "1" {
 			queries += "; SELECT 'counter', name, '', seq FROM main.sqlite_sequence"
 		}
 	}
 	all := map[Thing]string{}
 	for q := range strings.SplitSeq(queries, ";") {
-		rows, err := d.texts(ctx, q)
-		if err != nil {
-			return nil, fmt.Errorf("what it has besides rows cannot be read: %w", err)
-		}
-		for _, row := range rows {
-			t := Thing{strings.ToLower(row[0]), row[1], row[2]}
-			if made := "SHOW CREATE " + t.Kind + " " + d.kind.quote(t.Table); row[3] == madeBy {
-				shown, err := d.texts(ctx, made)
-				if err != nil {
-					return nil, err
+		for _, row := range d.texts(ctx, q) {
+			t, text := Thing{strings.ToLower(row[0]), row[1], row[2]}, row[3]
+			if text == madeBy {
+				for _, shown := range d.texts(ctx, "SHOW CREATE "+t.Kind+" "+d.kind.quote(t.Table)) {
+					text = shown[1]
 				}
-				row[3] = shown[0][1]
 			}
-			all[t] = row[3]
+			all[t] = text
 		}
 	}
 	takeCounters(all)
-	return all, nil
+	return all
 }

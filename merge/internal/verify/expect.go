@@ -105,37 +105,33 @@ func moveKey(server int, targets []string, values []byte) sum {
 
 // row changes the values of a row to those that it has to have in the target. It returns false if the row is
 // not there.
-func (e *expecter) row(values []any) (bool, error) {
+func (e *expecter) row(values []any) bool {
 	key := ""
 	if e.refused != nil || e.names != nil { // for nothing else it is needed
 		key = e.keyOf(values)
-		if _, refused, err := e.refused.get(rowAt(e.server, key)); refused || err != nil {
-			return false, err
+		if _, refused := e.refused.get(rowAt(e.server, key)); refused {
+			return false
 		}
 	}
 	clear(e.changes)
-	if err := e.follow(values, e.changes); err != nil {
-		return false, err
-	}
+	e.follow(values, e.changes)
 	if e.moves {
 		if pos, has := e.positions[e.identity().name]; has {
 			e.changes[pos] = e.shifted(values[pos])
 		}
 	}
-	if err := e.rename(key, values, e.changes); err != nil {
-		return false, err
-	}
+	e.rename(key, values, e.changes)
 	for pos, value := range e.changes {
 		values[pos] = value
 	}
 	if e.listed != nil && e.listed.key == e.newKey(values) {
 		e.met++
 	}
-	return true, nil
+	return true
 }
 
 // follow makes the references of a row follow their parents.
-func (e *expecter) follow(values []any, changes map[int]any) error {
+func (e *expecter) follow(values []any, changes map[int]any) {
 	clear(e.passed)
 	for n := range e.edges {
 		edge := &e.edges[n]
@@ -159,40 +155,34 @@ func (e *expecter) follow(values []any, changes map[int]any) error {
 		if parent == nil {
 			continue
 		}
-		move := e.follows
 		switch {
 		case r.bits != "":
-			move = e.packed
+			e.packed(r, parent, values, changes)
 		case r.inside():
-			move = e.inside
-		}
-		if err := move(r, parent, values, changes); err != nil {
-			return err
+			e.inside(r, parent, values, changes)
+		default:
+			e.follows(r, parent, values, changes)
 		}
 	}
-	return nil
 }
 
 // follows looks up where the parent of a row is now.
-func (e *expecter) follows(r reference, parent *job, values []any, changes map[int]any) error {
+func (e *expecter) follows(r reference, parent *job, values []any, changes map[int]any) {
 	if parent.moved != nil {
 		e.buffer = e.buffer[:0]
 		for i, name := range r.columns {
 			c := parent.target.column(r.targets[i])
 			if c == nil {
-				return nil // the target lacks it or computes it, and no row became another one by it
+				return // the target lacks it or computes it, and no row became another one by it
 			}
 			e.buffer = form{class: c.class, digits: -1}.append(e.buffer, values[e.positions[name]])
 		}
-		text, ok, err := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
-		if err != nil || !ok {
-			return err
-		}
+		text, _ := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
 		for i, now := range restored([]byte(text)) {
 			pos := e.positions[r.columns[i]]
 			changes[pos] = e.stored(pos, now)
 		}
-		return nil
+		return
 	}
 	for i, name := range r.columns {
 		pos := e.positions[name]
@@ -200,26 +190,19 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		case parent.moves && r.targets[i] == parent.identity().name:
 			changes[pos] = e.stored(pos, parent.on(e.server).shifted(values[pos]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
-			if err := e.byName(parent, values, pos, changes); err != nil {
-				return err
-			}
+			e.byName(parent, values, pos, changes)
 		default:
-			if err := e.onward(r, i, parent, values, changes); err != nil {
-				return err
-			}
+			e.onward(r, i, parent, values, changes)
 		}
 	}
-	return nil
 }
 
 // byName gives a column that repeats the old name of a row of its server the new one.
-func (e *expecter) byName(owner *job, values []any, pos int, changes map[int]any) error {
+func (e *expecter) byName(owner *job, values []any, pos int, changes map[int]any) {
 	key := "name " + strconv.Itoa(e.server) + " " + textOf(values[pos])
-	text, ok, err := owner.names.get(sumOf([]byte(key)))
-	if ok && err == nil {
+	if text, ok := owner.names.get(sumOf([]byte(key))); ok {
 		changes[pos] = text
 	}
-	return err
 }
 
 // stored returns a key as SQLite stores it in a column: a column of numbers makes a number of a text that is
@@ -244,7 +227,7 @@ func (e *expecter) stored(pos int, key any) any {
 
 // onward follows a column of a reference that leads to a column which itself is a reference, such as the key
 // of a profile that is the key of its role.
-func (e *expecter) onward(r reference, i int, parent *job, values []any, changes map[int]any) error {
+func (e *expecter) onward(r reference, i int, parent *job, values []any, changes map[int]any) {
 	for _, next := range parent.links {
 		far := e.v.jobs[next.parent]
 		if far == nil || far == parent || len(next.columns) != 1 || next.columns[0] != r.targets[i] ||
@@ -253,19 +236,16 @@ func (e *expecter) onward(r reference, i int, parent *job, values []any, changes
 		}
 		l := link{columns: r.columns[i : i+1], parent: next.parent, targets: next.targets}
 		passed := append(slices.Clone(r.passed), parent.name)
-		return e.follows(reference{link: l, passed: passed}, far, values, changes)
+		e.follows(reference{link: l, passed: passed}, far, values, changes)
+		return
 	}
-	return nil
 }
 
 // rename gives a row its new name, and the names of others that it repeats.
-func (e *expecter) rename(key string, values []any, changes map[int]any) error {
+func (e *expecter) rename(key string, values []any, changes map[int]any) {
 	e.listed = nil
 	if r := e.plan.Rename; r != nil && e.names != nil {
-		text, ok, err := e.names.get(rowAt(e.server, key))
-		if err != nil {
-			return err
-		}
+		text, ok := e.names.get(rowAt(e.server, key))
 		if pos, has := e.positions[r.Column]; ok && has {
 			now := entryOf(text)
 			if textOf(values[pos]) == now.before && (e.named < 0 || textOf(values[e.named]) == "1") {
@@ -287,22 +267,16 @@ func (e *expecter) rename(key string, values []any, changes map[int]any) error {
 			continue
 		}
 		if c.ref < 0 {
-			if err := e.byName(c.owner, values, c.pos, changes); err != nil {
-				return err
-			}
+			e.byName(c.owner, values, c.pos, changes)
 			continue
 		}
 		owner := keyText([]any{values[c.ref]}, c.key, e.exactly())
-		text, ok, err := c.owner.names.get(rowAt(e.server, owner))
-		if err != nil {
-			return err
-		}
+		text, ok := c.owner.names.get(rowAt(e.server, owner))
 		if now := entryOf(text); ok && strings.EqualFold(strings.TrimSpace(textOf(values[c.pos])),
 			strings.TrimSpace(now.before)) {
 			changes[c.pos] = now.name
 		}
 	}
-	return nil
 }
 
 func derived(as, name string) string {
@@ -323,15 +297,15 @@ type passage struct {
 
 // inside makes the keys inside a column follow their parents: those in a document or in a list. A key moves
 // once, however many references lead from its place, and they have to agree where it is now.
-func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) error {
+func (e *expecter) inside(r reference, parent *job, values []any, changes map[int]any) {
 	pos := e.positions[r.columns[0]]
 	here := passage{place: "list"}
 	if r.list == "" {
 		here.place = "path\x00" + strings.Join(steps(r.path), "\x00")
 	}
-	alone, isDocument, err := e.followed(r, parent, textOf(values[pos]))
-	if err != nil || !isDocument {
-		return err
+	alone, isDocument := e.followed(r, parent, textOf(values[pos]))
+	if !isDocument {
+		return
 	}
 	here.whole = alone
 	for _, other := range e.passed[pos] {
@@ -339,89 +313,78 @@ func (e *expecter) inside(r reference, parent *job, values []any, changes map[in
 			continue // no key is at two places of a document
 		}
 		if other.whole != alone {
-			return fmt.Errorf("table %s, column %s: two references lead the same keys to different rows", e.name,
-				r.columns[0])
+			e.v.fail(fmt.Errorf("column %s: two references lead the same keys to different rows", r.columns[0]))
 		}
-		return nil
+		return
 	}
 	now := alone
 	if len(e.passed[pos]) > 0 { // by other references, which lead from other places
-		if now, _, err = e.followed(r, parent, textOf(changes[pos])); err != nil {
-			return err
-		}
+		now, _ = e.followed(r, parent, textOf(changes[pos]))
 	}
 	changes[pos] = now
 	e.passed[pos] = append(e.passed[pos], here)
-	return nil
 }
 
 // followed returns a column after its keys have followed one reference. It returns false if the column should
 // be a document and is none, so it stays.
-func (e *expecter) followed(r reference, parent *job, text string) (string, bool, error) {
+func (e *expecter) followed(r reference, parent *job, text string) (string, bool) {
 	if r.list != "" {
-		now, err := e.list(r, parent, text)
-		return now, true, err
+		return e.list(r, parent, text), true
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var document any
 	if d.Decode(&document) != nil {
-		return "", false, nil
+		return "", false
 	}
-	document, err := e.walk(r, parent, document, steps(r.path))
-	if err != nil {
-		return "", true, err
+	now, err := json.Marshal(e.walk(r, parent, document, steps(r.path)))
+	if err != nil { // a key that looks like a number is none in a document
+		e.v.fail(fmt.Errorf("column %s: %w", r.columns[0], err))
 	}
-	now, err := json.Marshal(document)
-	return string(now), true, err
+	return string(now), true
 }
 
 // list moves the keys of a list.
-func (e *expecter) list(r reference, parent *job, text string) (string, error) {
+func (e *expecter) list(r reference, parent *job, text string) string {
 	separator, begin, end := r.list, "", ""
 	if r.list == "array" {
 		separator, begin, end = ",", "{", "}"
 		text = strings.TrimSuffix(strings.TrimPrefix(text, begin), end)
 	}
 	if text == "" {
-		return begin + end, nil
+		return begin + end
 	}
 	parts := strings.Split(text, separator)
 	for i, part := range parts {
-		key := strings.TrimSpace(part)
-		now, err := e.one(r, parent, key)
-		if err != nil {
-			return "", err
-		}
-		if key != "" {
-			parts[i] = strings.Replace(part, key, now, 1)
+		if key := strings.TrimSpace(part); key != "" {
+			parts[i] = strings.Replace(part, key, e.one(r, parent, key), 1)
 		}
 	}
-	return begin + strings.Join(parts, separator) + end, nil
+	return begin + strings.Join(parts, separator) + end
 }
 
 // one moves one key.
-func (e *expecter) one(r reference, parent *job, key string) (string, error) {
+func (e *expecter) one(r reference, parent *job, key string) string {
 	whole := reference{link: link{columns: r.columns, parent: r.parent, targets: r.targets}}
 	changes, values := map[int]any{}, make([]any, len(e.columns))
 	pos := e.positions[r.columns[0]]
 	values[pos] = key
-	err := e.follows(whole, parent, values, changes)
+	e.follows(whole, parent, values, changes)
 	now, ok := changes[pos]
 	switch {
 	case !ok:
-		return key, err
+		return key
 	case e.keys(r, parent) == classNumber:
-		return plainNumber(textOf(now)), err
+		return plainNumber(textOf(now))
 	}
-	return textOf(now), err
+	return textOf(now)
 }
 
 // packed makes the key in some bits of one number, or of several, follow its parent.
-func (e *expecter) packed(r reference, parent *job, values []any, changes map[int]any) error {
+func (e *expecter) packed(r reference, parent *job, values []any, changes map[int]any) {
 	var first, last int
 	if _, err := fmt.Sscanf(r.bits, "%d-%d", &first, &last); err != nil {
-		return err
+		e.v.fail(err)
 	}
 	size := uint(last - first + 1)
 	ones := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), size), big.NewInt(1))
@@ -430,19 +393,19 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 	for i, name := range columns {
 		n, ok := new(big.Int).SetString(plainNumber(textOf(values[e.positions[name]])), 10)
 		if !ok {
-			return nil // the target has to have what it was
+			return // the target has to have what it was
 		}
 		numbers[i] = n
 		part := new(big.Int).And(new(big.Int).Rsh(n, uint(first)), ones)
 		key.Or(key, part.Lsh(part, uint(i)*size))
 	}
-	now, err := e.one(r, parent, key.String())
-	if err != nil || now == key.String() {
-		return err
-	}
+	now := e.one(r, parent, key.String())
 	next, ok := new(big.Int).SetString(now, 10)
 	if !ok {
-		return fmt.Errorf("table %s, column %s: the new key %q is no number", e.name, r.columns[0], now)
+		e.v.fail(fmt.Errorf("column %s: the new key %q is no number", r.columns[0], now))
+	}
+	if !ok || next.Cmp(key) == 0 {
+		return
 	}
 	for i, name := range columns {
 		pos, whole := e.positions[name], numbers[i]
@@ -457,7 +420,6 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 			changes[pos] = e.stored(pos, whole.Int64())
 		}
 	}
-	return nil
 }
 
 // keys is what the keys that a reference holds are compared as.
@@ -484,38 +446,32 @@ func steps(path string) (all []string) {
 }
 
 // walk moves the keys that a path leads to.
-func (e *expecter) walk(r reference, parent *job, document any, path []string) (any, error) {
-	if len(path) == 0 {
-		switch v := document.(type) {
-		case json.Number:
-			now, err := e.one(r, parent, v.String())
+func (e *expecter) walk(r reference, parent *job, document any, path []string) any {
+	switch v := document.(type) {
+	case json.Number:
+		if len(path) == 0 {
+			now := e.one(r, parent, v.String())
 			n, broken := strconv.ParseInt(now, 10, 64)
 			keys := e.keys(r, parent)
 			if keys == classNumber || keys == classFloat || broken == nil && strconv.FormatInt(n, 10) == now {
-				return json.Number(now), err
+				return json.Number(now)
 			}
-			return now, err // a text that is no number, or is one in another form
-		case string:
+			return now // a text that is no number, or is one in another form
+		}
+	case string:
+		if len(path) == 0 {
 			return e.one(r, parent, v)
 		}
-		return document, nil
-	}
-	switch v := document.(type) {
 	case map[string]any:
-		if part, ok := v[path[0]]; ok {
-			now, err := e.walk(r, parent, part, path[1:])
-			v[path[0]] = now
-			return v, err
+		if len(path) > 0 && v[path[0]] != nil {
+			v[path[0]] = e.walk(r, parent, v[path[0]], path[1:])
 		}
 	case []any:
-		if path[0] == "[*]" {
+		if len(path) > 0 && path[0] == "[*]" {
 			for i := range v {
-				now, err := e.walk(r, parent, v[i], path[1:])
-				if v[i] = now; err != nil {
-					return v, err
-				}
+				v[i] = e.walk(r, parent, v[i], path[1:])
 			}
 		}
 	}
-	return document, nil
+	return document
 }

@@ -12,7 +12,8 @@ import (
 // index maps hashes to texts. When it has become large it continues in two temporary files, so the memory
 // that it takes does not grow with the tables.
 type index struct {
-	memory map[sum]string
+	fail   func(error)    // called when a file fails
+	memory map[sum]string // nil when all is in the files
 	bytes  int
 	slots  *os.File // an open hash table: hash, position + 1, length
 	texts  *os.File
@@ -26,7 +27,7 @@ const indexMemory = 4 << 20
 
 const slotSize = 32
 
-func newIndex() *index { return &index{memory: map[sum]string{}} }
+func (v *verifier) newIndex() *index { return &index{fail: v.fail, memory: map[sum]string{}} }
 
 func (x *index) len() int {
 	if x == nil {
@@ -36,142 +37,128 @@ func (x *index) len() int {
 }
 
 // get returns the text of a hash.
-func (x *index) get(s sum) (string, bool, error) {
-	if x == nil {
-		return "", false, nil
-	}
-	if x.slots == nil {
+func (x *index) get(s sum) (string, bool) {
+	switch {
+	case x == nil:
+		return "", false
+	case x.memory != nil:
 		text, ok := x.memory[s]
-		return text, ok, nil
+		return text, ok
 	}
-	_, slot, found, err := x.find(s)
-	if err != nil || !found {
-		return "", false, err
-	}
+	_, slot, found := x.find(s)
 	text := make([]byte, binary.BigEndian.Uint64(slot[24:]))
-	_, err = x.texts.ReadAt(text,
-		int64(binary.BigEndian.Uint64(slot[16:]))-1) //nolint:gosec // a position in a file
-	return string(text), true, failed(err)
+	if found {
+		position := int64(binary.BigEndian.Uint64(slot[16:])) - 1 //nolint:gosec // a position in a file
+		x.done(x.texts.ReadAt(text, position))
+	}
+	return string(text), found
 }
 
 // set stores the text of a hash.
-func (x *index) set(s sum, text string) error {
-	if x.slots == nil {
+func (x *index) set(s sum, text string) {
+	if x.memory != nil {
 		if _, known := x.memory[s]; !known {
 			x.bytes += 64
 		}
 		x.memory[s] = text
-		if x.bytes += len(text); x.bytes < indexMemory {
-			return nil
+		if x.bytes += len(text); x.bytes >= indexMemory {
+			x.spill()
 		}
-		return x.spill()
+		return
 	}
 	if 2*x.used >= x.room {
-		if err := x.grow(); err != nil {
-			return err
-		}
+		x.grow()
 	}
-	offset, slot, found, err := x.find(s)
-	if err != nil {
-		return err
-	}
+	offset, slot, found := x.find(s)
 	if !found {
 		x.used++
 	}
 	copy(slot[:16], s[:])
 	binary.BigEndian.PutUint64(slot[16:], uint64(x.size)+1) //nolint:gosec // a position in a file
 	binary.BigEndian.PutUint64(slot[24:], uint64(len(text)))
-	if _, err := x.texts.WriteAt([]byte(text), x.size); err != nil {
-		return failed(err)
-	}
+	x.done(x.texts.WriteAt([]byte(text), x.size))
 	x.size += int64(len(text))
-	_, err = x.slots.WriteAt(slot[:], offset)
-	return failed(err)
+	x.done(x.slots.WriteAt(slot[:], offset))
 }
 
 // spill moves what is in memory to files.
-func (x *index) spill() (err error) {
-	if x.texts, err = os.CreateTemp("", "merge-verify-*"); err != nil {
-		return failed(err)
-	}
-	if err := x.table(1 << 16); err != nil {
-		return err
-	}
+func (x *index) spill() {
 	all := x.memory
-	x.memory = nil
+	x.memory, x.texts = nil, x.file()
+	x.table(1 << 16)
 	for s, text := range all {
-		if err := x.set(s, text); err != nil {
-			return err
-		}
+		x.set(s, text)
 	}
-	return nil
 }
 
-func (x *index) table(room uint64) (err error) {
-	if x.slots, err = os.CreateTemp("", "merge-verify-*"); err != nil {
-		return failed(err)
-	}
-	x.room, x.used = room, 0
-	return failed(x.slots.Truncate(int64(room) * slotSize)) //nolint:gosec // the size of a file
+// file makes a temporary file. If that fails, it is nil, and so everything that is done to it fails.
+func (x *index) file() *os.File {
+	f, err := os.CreateTemp("", "merge-verify-*")
+	x.done(0, err)
+	return f
+}
+
+func (x *index) table(room uint64) {
+	x.slots, x.room, x.used = x.file(), room, 0
+	x.done(0, x.slots.Truncate(int64(room)*slotSize)) //nolint:gosec // the size of a file
 }
 
 // grow makes a larger table of the same slots.
-func (x *index) grow() error {
+func (x *index) grow() {
 	old := x.slots
 	defer remove(old)
-	if err := x.table(4 * x.room); err != nil {
-		return err
-	}
+	x.table(4 * x.room)
 	for slots := bufio.NewReader(old); ; {
 		var slot [slotSize]byte
-		if _, err := io.ReadFull(slots, slot[:]); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return failed(err)
+		if n, err := io.ReadFull(slots, slot[:]); err != nil {
+			if !errors.Is(err, io.EOF) {
+				x.done(n, err)
+			}
+			return
 		}
 		if binary.BigEndian.Uint64(slot[16:]) == 0 {
 			continue
 		}
-		offset, _, _, err := x.find(sum(slot[:16]))
-		if err != nil {
-			return err
-		}
-		if _, err := x.slots.WriteAt(slot[:], offset); err != nil {
-			return failed(err)
-		}
+		offset, _, _ := x.find(sum(slot[:16]))
+		x.done(x.slots.WriteAt(slot[:], offset))
 		x.used++
 	}
 }
 
 // find returns the slot of a hash, or the empty one that it can have.
-func (x *index) find(s sum) (offset int64, slot [slotSize]byte, found bool, err error) {
+func (x *index) find(s sum) (offset int64, slot [slotSize]byte, found bool) {
 	for i := binary.BigEndian.Uint64(s[:8]) % x.room; ; i = (i + 1) % x.room {
 		offset = int64(i) * slotSize //nolint:gosec // a position in a file
-		if _, err := x.slots.ReadAt(slot[:], offset); err != nil {
-			return 0, slot, false, failed(err)
+		if n, err := x.slots.ReadAt(slot[:], offset); err != nil {
+			x.done(n, err)
+			return 0, [slotSize]byte{}, false
 		}
 		switch {
 		case binary.BigEndian.Uint64(slot[16:]) == 0:
-			return offset, slot, false, nil
+			return offset, slot, false
 		case sum(slot[:16]) == s:
-			return offset, slot, true, nil
+			return offset, slot, true
 		}
 	}
 }
 
+// done takes what reading or writing a file has returned.
+func (x *index) done(_ int, err error) {
+	if err != nil {
+		x.fail(fmt.Errorf("a temporary file in %s: %w", os.TempDir(), err))
+	}
+}
+
 func (x *index) close() {
-	if x != nil && x.slots != nil {
+	if x != nil && x.memory == nil {
 		remove(x.slots)
 		remove(x.texts)
 	}
 }
 
 // remove closes and removes a temporary file. If that fails, the system removes it some day.
-func remove(f *os.File) { _ = errors.Join(f.Close(), os.Remove(f.Name())) }
-
-func failed(err error) error {
-	if err == nil {
-		return nil
+func remove(f *os.File) {
+	if f != nil {
+		_ = errors.Join(f.Close(), os.Remove(f.Name()))
 	}
-	return fmt.Errorf("a temporary file in %s: %w", os.TempDir(), err)
 }

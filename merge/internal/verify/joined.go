@@ -14,24 +14,19 @@ import (
 // joiner checks a table in which equal rows became one. Every row of a source must have been kept or have
 // become a row of the target that is equal to it, and that one must be the row that the policy keeps.
 type joiner struct {
-	*job
-	by        uniqueKey // in which rows are equal
-	fixed     []bool    // by column: it has the value of the row that stayed
-	own       []int     // columns that refer to rows of the table itself
-	silent    []int     // columns of which the plan does not say what becomes of different values
-	positions map[string]int
-	forms     []form
-	state     *index // by row of the target: what became of it so far
-	targets   [][]string
-	lists     *joinLists
+	*stream           // of the target
+	by      uniqueKey // in which rows are equal
+	fixed   []bool    // by column: it has the value of the row that stayed
+	own     []int     // columns that refer to rows of the table itself
+	silent  []int     // columns of which the plan does not say what becomes of different values
+	state   *index    // by row of the target: what became of it so far
+	targets [][]string
+	lists   *joinLists
 
 	lost, other, unowned, totals int64
 	example                      string
 	buffer                       []byte
 }
-
-// joinBatch is how many rows are looked up with one statement.
-const joinBatch = 40
 
 // joinedRow is a row of a source as it should be in the target.
 type joinedRow struct {
@@ -64,10 +59,10 @@ type outcome struct {
 }
 
 // compareJoined compares a table in which equal rows became one.
-func compareJoined(ctx context.Context, j *job) error {
-	n := &joiner{job: j, positions: map[string]int{}, forms: j.forms(j.columns), state: newIndex(),
-		by: uniqueKey{columns: j.plan.Key}, lists: &joinLists{job: j, drops: newIndex(), values: newIndex()}}
-	j.moved = newIndex()
+func compareJoined(ctx context.Context, j *job) {
+	n := &joiner{stream: newStream(j.inTarget(), j.columns), by: uniqueKey{columns: j.plan.Key},
+		state: j.v.newIndex(), lists: &joinLists{job: j, drops: j.v.newIndex(), values: j.v.newIndex()}}
+	j.moved = j.v.newIndex()
 	defer func() {
 		for _, x := range []*index{n.state, n.lists.drops, n.lists.values} {
 			x.close()
@@ -84,7 +79,6 @@ func compareJoined(ctx context.Context, j *job) error {
 	}
 	said := slices.Concat(changing, j.target.primary, j.plan.Key, []string{j.plan.By})
 	for i, c := range j.columns {
-		n.positions[c.name] = i
 		own := slices.ContainsFunc(j.links, func(r reference) bool {
 			return r.parent == j.name && slices.Contains(r.columns, c.name)
 		})
@@ -97,10 +91,8 @@ func compareJoined(ctx context.Context, j *job) error {
 		}
 	}
 	n.findTargets()
-	if err := n.lists.read(ctx); err != nil {
-		return err
-	}
-	passes := []func(*joinedRow) error{n.first, n.second}
+	n.lists.read(ctx)
+	passes := []func(*joinedRow){n.first, n.second}
 	if len(n.own) > 0 {
 		passes = append(passes, n.third)
 	}
@@ -108,16 +100,11 @@ func compareJoined(ctx context.Context, j *job) error {
 		j.left = 0
 		for _, s := range j.sides {
 			s.read = 0
-			if err := n.each(ctx, s, pass); err != nil {
-				return err
-			}
+			n.pass(ctx, s, pass)
 		}
 	}
-	if err := n.settle(ctx); err != nil {
-		return err
-	}
+	n.settle(ctx)
 	n.lists.settle()
-	return nil
 }
 
 // findTargets finds the lists of columns of the table that references hold.
@@ -132,51 +119,37 @@ func (n *joiner) findTargets() {
 	}
 }
 
-// each calls fn for every row of a source, with the rows of the target that are equal to it.
-func (n *joiner) each(ctx context.Context, s *side, fn func(*joinedRow) error) error {
-	stream := newStream(s, n.columns)
-	e := newExpecter(stream)
+// pass calls fn for every row of a source, with the rows of the target that are equal to it.
+func (n *joiner) pass(ctx context.Context, s *side, fn func(*joinedRow)) {
+	e := newExpecter(newStream(s, n.columns))
 	var batch []*joinedRow
-	flush := func() error {
-		if err := n.look(ctx, batch); err != nil {
-			return err
-		}
+	flush := func() {
+		n.look(ctx, batch)
 		for _, row := range batch {
-			if err := fn(row); err != nil {
-				return err
-			}
+			fn(row)
 		}
 		batch = batch[:0]
-		return nil
 	}
-	err := stream.each(ctx, func(values []any) error {
+	e.each(ctx, func(values []any) {
 		s.read++
 		row := &joinedRow{server: s.server, key: e.keyOf(values), before: owned(values[:len(n.columns)])}
-		keep, err := e.row(values)
-		if err != nil || !keep {
+		if !e.row(values) {
 			n.left++
-			return err
+			return
 		}
 		row.values = owned(values[:len(n.columns)])
 		row.sum = n.hash(row.values)
-		if batch = append(batch, row); len(batch) == joinBatch {
-			return flush()
+		if batch = append(batch, row); len(batch) == lookupBatch {
+			flush()
 		}
-		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return flush()
+	flush()
 }
 
 // first finds whose rows those of the target are, and adds up totals.
-func (n *joiner) first(row *joinedRow) error {
+func (n *joiner) first(row *joinedRow) {
 	for _, h := range row.found {
-		o, known, err := n.outcome(h.id)
-		if err != nil {
-			return err
-		}
+		o, known := n.outcome(h.id)
 		adds, mine := n.plan.Policy == policySum, h.sum == row.sum
 		switch {
 		case !known && (adds || mine):
@@ -190,24 +163,18 @@ func (n *joiner) first(row *joinedRow) error {
 			o.Rows++
 			n.add(&o, row)
 		}
-		if err := n.keep(h.id, o); err != nil {
-			return err
-		}
+		n.keep(h.id, o)
 	}
-	return nil
 }
 
 // second checks that each row is there or has become a row that comes before it, and notes where
 // references to it have to lead.
-func (n *joiner) second(row *joinedRow) error {
+func (n *joiner) second(row *joinedRow) {
 	var stays *heldRow
 	var o outcome
 	for i := range row.found {
 		h := &row.found[i]
-		found, known, err := n.outcome(h.id)
-		if err != nil {
-			return err
-		}
+		found, known := n.outcome(h.id)
 		own := known && found.Owner == row.server && h.sum == row.sum
 		if own || known && stays == nil && n.comesFirst(found, row) {
 			stays, o = h, found
@@ -219,7 +186,7 @@ func (n *joiner) second(row *joinedRow) error {
 	if stays == nil {
 		n.lost++
 		n.example = cmp.Or(n.example, fmt.Sprintf("%s: row %s", n.v.plan.Servers[row.server].Name, row.key))
-		return nil
+		return
 	}
 	became := o.Owner != row.server || o.Key != row.key
 	differs := became && !n.equal(n.silent, row.values, stays.values)
@@ -227,11 +194,9 @@ func (n *joiner) second(row *joinedRow) error {
 		n.differing++
 	}
 	if became || o.Twins {
-		if err := n.lists.joined(row, o, differs); err != nil {
-			return err
-		}
+		n.lists.joined(row, o, differs)
 	}
-	return n.move(row, stays)
+	n.move(row, stays)
 }
 
 // equal compares two rows in some columns.
@@ -243,7 +208,7 @@ func (n *joiner) equal(columns []int, a, b []any) bool {
 }
 
 // look finds the rows of the target that are equal to rows of a source, as the target compares them.
-func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
+func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 	t := n.v.target
 	list := make([]string, len(n.columns))
 	for i, c := range n.columns {
@@ -265,45 +230,33 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) error {
 		}
 		l.add(i, strings.Join(list, ", "), n.name, on)
 	}
-	return l.each(ctx, func(i int, values []any) error {
+	l.each(ctx, func(i int, values []any) {
 		held := n.held(values)
 		if !slices.ContainsFunc(batch[i].found, func(h heldRow) bool { return h.id == held.id }) {
 			batch[i].found = append(batch[i].found, held)
 		}
-		return nil
 	})
 }
 
 // third compares the references of rows to rows of their own table. Only now it is known where all of these
 // are.
-func (n *joiner) third(row *joinedRow) error {
+func (n *joiner) third(row *joinedRow) {
 	for _, h := range row.found {
-		o, known, err := n.outcome(h.id)
-		if err != nil {
-			return err
-		}
-		if !known || o.Leads || o.Owner != row.server || h.sum != row.sum {
-			continue
-		}
-		o.Leads = n.equal(n.own, row.values, h.values)
-		if err := n.keep(h.id, o); err != nil {
-			return err
+		o, known := n.outcome(h.id)
+		if known && !o.Leads && o.Owner == row.server && h.sum == row.sum {
+			o.Leads = n.equal(n.own, row.values, h.values)
+			n.keep(h.id, o)
 		}
 	}
-	return nil
 }
 
 // settle reads the target, and compares each row with what became of it.
-func (n *joiner) settle(ctx context.Context) error {
-	s := newStream(n.inTarget(), n.columns)
-	m, all := newSummer(s), newTally(len(n.links))
-	err := s.each(ctx, func(values []any) error {
+func (n *joiner) settle(ctx context.Context) {
+	m, all := newSummer(n.stream), newTally(len(n.links))
+	n.each(ctx, func(values []any) {
 		m.add(all, values, 0, 0)
 		h := n.held(values[:len(n.columns)])
-		o, known, err := n.outcome(h.id)
-		if err != nil {
-			return err
-		}
+		o, known := n.outcome(h.id)
 		switch {
 		case !known:
 			n.unowned++
@@ -313,13 +266,9 @@ func (n *joiner) settle(ctx context.Context) error {
 			n.totals++
 		}
 		if known && o.Rows > 1 {
-			return n.listed(o)
+			n.inLists(o)
 		}
-		return nil
 	})
-	if err != nil {
-		return err
-	}
 	n.present = all.rows.rows
 	n.v.none("rows", n.name, "of the target that are no row of a server", n.unowned)
 	n.v.none("rows", n.name, "of servers that became no row of the target "+n.example, n.lost)
@@ -330,11 +279,10 @@ func (n *joiner) settle(ctx context.Context) error {
 	n.v.compare("rows", n.name, "", "rows of the target, each found once", fmt.Sprint(n.state.len()),
 		fmt.Sprint(n.present))
 	all.orphanLines(n.job)
-	return nil
 }
 
-// listed looks up the values that a row got because others became it.
-func (n *joiner) listed(o outcome) error {
+// inLists looks up the values that a row got because others became it.
+func (n *joiner) inLists(o outcome) {
 	for i, name := range n.plan.Sum {
 		total, some := new(big.Rat).SetString(o.Totals[i])
 		if !some {
@@ -344,18 +292,13 @@ func (n *joiner) listed(o outcome) error {
 		if n.columns[n.positions[name]].class == classFloat {
 			want = "" // the row of the target is compared, and the list has other digits
 		}
-		if err := n.lists.total(o, name, want); err != nil {
-			return err
-		}
+		n.lists.total(o, name, want)
 	}
 	for i, name := range n.ends() {
 		if o.Ends[i] != nil {
-			if err := n.lists.total(o, name, ""); err != nil {
-				return err
-			}
+			n.lists.total(o, name, "")
 		}
 	}
-	return nil
 }
 
 // ends returns the columns of which the least value stays, and then those of which the greatest one does.
@@ -443,20 +386,15 @@ func (n *joiner) held(values []any) heldRow {
 	return h
 }
 
-func (n *joiner) outcome(id sum) (o outcome, ok bool, err error) {
-	text, ok, err := n.state.get(id)
-	if err == nil && ok {
-		err = json.Unmarshal([]byte(text), &o)
-	}
-	return o, ok, err
+func (n *joiner) outcome(id sum) (o outcome, ok bool) {
+	text, ok := n.state.get(id)
+	ok = ok && json.Unmarshal([]byte(text), &o) == nil
+	return o, ok
 }
 
-func (n *joiner) keep(id sum, o outcome) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	return n.state.set(id, string(text))
+func (n *joiner) keep(id sum, o outcome) {
+	text, _ := json.Marshal(o) // which never fails for texts and numbers
+	n.state.set(id, string(text))
 }
 
 // preferred returns what a row has in the column of the policy newest; "" is NULL.
@@ -502,7 +440,7 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 }
 
 // move notes what children of the row hold in the target.
-func (n *joiner) move(row *joinedRow, held *heldRow) error {
+func (n *joiner) move(row *joinedRow, held *heldRow) {
 	for _, targets := range n.targets {
 		lacks := func(name string) bool {
 			pos, has := n.positions[name]
@@ -517,11 +455,8 @@ func (n *joiner) move(row *joinedRow, held *heldRow) error {
 			before = form{class: n.columns[pos].class, digits: -1}.append(before, row.before[pos])
 			now = form{exact: true}.append(now, held.values[pos])
 		}
-		if err := n.moved.set(moveKey(row.server, targets, before), string(now)); err != nil {
-			return err
-		}
+		n.moved.set(moveKey(row.server, targets, before), string(now))
 	}
-	return nil
 }
 
 // joinLists compares what the tables of the merge say about rows that became one.
@@ -535,28 +470,25 @@ type joinLists struct {
 }
 
 // read reads what became of the rows of a table in which equal rows became one.
-func (l *joinLists) read(ctx context.Context) error {
-	err := l.v.list(ctx, listOfDrops, "server, row_key, keeper_server, keeper_key, differs", l.name,
-		func(row []string) error {
+func (l *joinLists) read(ctx context.Context) {
+	l.v.list(ctx, listOfDrops, "server, row_key, keeper_server, keeper_key, differs", l.name,
+		func(row []string) {
 			l.dropped++
-			return l.drops.set(rowAt(l.v.position(row[0]), row[1]),
+			l.drops.set(rowAt(l.v.position(row[0]), row[1]),
 				fmt.Sprintf("%x ", rowAt(l.v.position(row[2]), shortened(row[3])))+row[4])
 		})
-	if err != nil {
-		return err
-	}
-	return l.v.list(ctx, listOfValues, "server, row_key, col, value", l.name, func(row []string) error {
+	l.v.list(ctx, listOfValues, "server, row_key, col, value", l.name, func(row []string) {
 		l.valued++
-		return l.values.set(rowAt(l.v.position(row[0]), row[1]+"\x00"+row[2]), row[3])
+		l.values.set(rowAt(l.v.position(row[0]), row[1]+"\x00"+row[2]), row[3])
 	})
 }
 
 // joined looks up a row that became another one. If several rows of one server are equal, nobody can tell
 // which of them stayed.
-func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) error {
-	text, ok, err := l.drops.get(rowAt(row.server, row.key))
-	if err != nil || !ok && keeper.Twins && keeper.Owner == row.server {
-		return err
+func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) {
+	text, ok := l.drops.get(rowAt(row.server, row.key))
+	if !ok && keeper.Twins && keeper.Owner == row.server {
+		return
 	}
 	stays, differed, _ := strings.Cut(text, " ")
 	kept := keeper.Twins || stays == fmt.Sprintf("%x", rowAt(keeper.Owner, keeper.Key))
@@ -565,22 +497,18 @@ func (l *joinLists) joined(row *joinedRow, keeper outcome, differs bool) error {
 	} else if l.example == "" {
 		l.example = fmt.Sprintf("%s: row %s", l.v.plan.Servers[row.server].Name, row.key)
 	}
-	return nil
 }
 
 // total looks up a value of a row that others became. Without one to compare, it is enough that it is there.
-func (l *joinLists) total(keeper outcome, column, want string) error {
+func (l *joinLists) total(keeper outcome, column, want string) {
 	l.totals++
-	text, ok, err := l.values.get(rowAt(keeper.Owner, keeper.Key+"\x00"+column))
-	if err != nil || !ok && !keeper.Twins {
-		return err
-	}
+	text, ok := l.values.get(rowAt(keeper.Owner, keeper.Key+"\x00"+column))
 	a, number := new(big.Rat).SetString(want)
 	b, too := new(big.Rat).SetString(text)
-	if keeper.Twins || want == "" || number && too && a.FloatString(listDigits) == b.FloatString(listDigits) {
+	if keeper.Twins ||
+		ok && (want == "" || number && too && a.FloatString(listDigits) == b.FloatString(listDigits)) {
 		l.rightValues++
 	}
-	return nil
 }
 
 // listDigits is how many digits of a fraction are compared. The list has more.

@@ -51,17 +51,17 @@ var (
 
 // readNames reads the list of renames, which the players are told by. That each entry is right, and that no
 // row has another name, is checked later.
-func readNames(ctx context.Context, j *job) error {
+func readNames(ctx context.Context, j *job) {
 	v, r := j.v, j.plan.Rename
 	if r == nil {
-		return nil
+		return
 	}
-	j.names = newIndex()
+	j.names = v.newIndex()
 	entries, malformed, first := 0, int64(0), ""
-	err := eachRename(ctx, j, "", nil, func(n renamed) error {
+	eachRename(ctx, j, "", nil, func(n renamed) {
 		if n.server < 0 {
 			v.compare("names", j.name, "", "an entry of a server that the plan does not name", "", n.number)
-			return nil
+			return
 		}
 		entries++
 		if !r.formed(n.old, n.now, v.plan.Servers[n.server].Number, j.target.column(r.Column).declared) {
@@ -70,71 +70,57 @@ func readNames(ctx context.Context, j *job) error {
 			}
 		}
 		for _, key := range []string{n.key, j.identified(n.key)} {
-			if key == "" {
-				continue
-			}
-			if err := j.names.set(rowAt(n.server, key), n.newKey+"\x00"+n.old+"\x00"+n.now); err != nil {
-				return err
+			if key != "" {
+				j.names.set(rowAt(n.server, key), n.newKey+"\x00"+n.old+"\x00"+n.now)
 			}
 		}
-		return j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
+		j.names.set(sumOf([]byte("name "+strconv.Itoa(n.server)+" "+n.old)), n.now)
 	})
 	if entries > 0 {
 		v.none("names", j.name, "new names of another form than the plan's "+first, malformed)
 	}
-	return err
 }
 
 // eachRename calls fn for entries of the list of renames for one table.
-func eachRename(ctx context.Context, j *job, rest string, args []any, fn func(renamed) error) error {
+func eachRename(ctx context.Context, j *job, rest string, args []any, fn func(renamed)) {
 	t := j.v.target
 	text := "SELECT server, row_key, old_name, new_name, new_key FROM " + t.kind.quote(listOfRenames) +
 		" WHERE tbl = " + t.kind.placeholder(1) + rest
-	return t.each(ctx, text, append([]any{j.name}, args...), func(values []any) error {
+	t.each(ctx, text, append([]any{j.name}, args...), func(values []any) {
 		row := textsOf(values)
-		return fn(renamed{number: row[0], server: j.v.position(row[0]), key: row[1], old: row[2], now: row[3],
+		fn(renamed{number: row[0], server: j.v.position(row[0]), key: row[1], old: row[2], now: row[3],
 			newKey: row[4]})
 	})
 }
 
 // renamesAfter reads a page of the list.
-func renamesAfter(ctx context.Context, j *job, last renamed) (page []renamed, err error) {
+func renamesAfter(ctx context.Context, j *job, last renamed) (page []renamed) {
 	number := int64(-1)
 	if last.server >= 0 {
 		number = j.v.plan.Servers[last.server].Number
 	}
 	p := j.v.target.kind.placeholder
-	err = eachRename(ctx, j, " AND (server > "+p(2)+" OR server = "+p(3)+" AND row_key > "+p(4)+
-		") ORDER BY server, row_key LIMIT 1000", []any{number, number, last.key}, func(n renamed) error {
+	eachRename(ctx, j, " AND (server > "+p(2)+" OR server = "+p(3)+" AND row_key > "+p(4)+
+		") ORDER BY server, row_key LIMIT 1000", []any{number, number, last.key}, func(n renamed) {
 		if n.server >= 0 {
 			page = append(page, n)
 		}
-		return nil
 	})
-	return page, err
+	return page
 }
-
-// keeperBatch is how many names one statement looks up.
-const keeperBatch = 50
 
 // keepers checks that whoever has a new name lost the old one to a row that comes first by the plan, and that
 // the list names rows of the sources only.
-func keepers(ctx context.Context, j *job) error {
+func keepers(ctx context.Context, j *job) {
 	v, r := j.v, j.plan.Rename
 	if r == nil || j.names.len() == 0 {
-		return nil
+		return
 	}
 	listed := make([]int64, len(v.sources))
 	var wrong int64
 	first := ""
-	for last := (renamed{server: -1}); ; {
-		batch, err := renamesAfter(ctx, j, last)
-		if err != nil {
-			return err
-		}
-		if len(batch) == 0 {
-			break
-		}
+	last := renamed{server: -1}
+	for batch := renamesAfter(ctx, j, last); len(batch) > 0; batch = renamesAfter(ctx, j, last) {
 		for _, n := range batch {
 			listed[n.server]++
 		}
@@ -142,11 +128,8 @@ func keepers(ctx context.Context, j *job) error {
 		if r.Keep == "none" {
 			continue
 		}
-		for some := range slices.Chunk(batch, keeperBatch) {
-			n, example, err := decide(ctx, j, some)
-			if err != nil {
-				return err
-			}
+		for some := range slices.Chunk(batch, lookupBatch) {
+			n, example := decide(ctx, j, some)
 			wrong, first = wrong+n, cmp.Or(first, example)
 		}
 	}
@@ -163,15 +146,14 @@ func keepers(ctx context.Context, j *job) error {
 	if r.Keep != "none" {
 		v.none("keeper", j.name, "rows that lost their name to no row before them "+first, wrong)
 	}
-	return nil
 }
 
 // decide returns how many of the entries have lost their name to no row that comes before them.
-func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example string, err error) {
+func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example string) {
 	t, r := j.v.target, j.plan.Rename
 	// Where the name is the key, the row of an old name cannot be told from the row that kept it.
 	if len(j.target.primary) != 1 || j.target.primary[0] == r.Column {
-		return 0, "", nil
+		return 0, ""
 	}
 	primary := j.target.column(j.target.primary[0])
 	quoted := t.kind.quote(primary.name)
@@ -202,17 +184,16 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 	}
 	type side struct{ key, by string }
 	mine, theirs := make([]*side, len(batch)), make([][]side, len(batch))
-	err = l.each(ctx, func(i int, values []any) error {
+	l.each(ctx, func(i int, values []any) {
 		s := side{textOf(values[1]), textOf(values[2])}
 		if textOf(values[0]) == "0" {
 			mine[i] = &s
 		} else {
 			theirs[i] = append(theirs[i], s)
 		}
-		return nil
 	})
 	for i, n := range batch {
-		if err != nil || mine[i] == nil {
+		if mine[i] == nil {
 			continue // the comparison of rows finds that the row is missing
 		}
 		// Which rows a key with a condition or an expression tells apart, only the database knows.
@@ -224,7 +205,7 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 			example = cmp.Or(example, fmt.Sprintf("%s: row %s: %q", j.v.plan.Servers[n.server].Name, n.key, n.old))
 		}
 	}
-	return wrong, example, err
+	return wrong, example
 }
 
 // nameKeys returns the unique keys that the name is part of; without one, the name alone is it.

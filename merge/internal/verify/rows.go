@@ -125,27 +125,16 @@ func (m *summer) refers(r *edge, values []any) bool {
 }
 
 // compareRows compares the rows of a table, and their parents. It reads the target while it reads the
-// sources. If one of the two fails, the other one ends too.
-func compareRows(ctx context.Context, j *job) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// sources.
+func compareRows(ctx context.Context, j *job) {
 	stray, done := newTally(len(j.links)), make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := sumTarget(ctx, j, stray); err != nil {
-			cancel(err)
-		}
+		sumTarget(ctx, j, stray)
 	}()
-	attributed, err := sumSources(ctx, j)
-	if err != nil {
-		cancel(err)
-	}
+	attributed := sumSources(ctx, j)
 	awaitTarget(j, done) // nothing reads the target any more
-	if err := context.Cause(ctx); err != nil {
-		return err // the first of the two errors
-	}
 	settleRows(j, stray, attributed)
-	return nil
 }
 
 // awaitTarget waits for the target, and tells of its rows meanwhile.
@@ -164,34 +153,29 @@ func awaitTarget(j *job, done <-chan struct{}) {
 
 // sumSources sums up, by source, what the target has to hold, and reports whether the keys of the rows tell
 // where each comes from.
-func sumSources(ctx context.Context, j *job) (attributed bool, err error) {
+func sumSources(ctx context.Context, j *job) (attributed bool) {
 	attributed = j.counted()
 	for _, s := range j.sides {
 		s.want = newTally(len(j.links))
 		from := newStream(s, slices.Concat(j.columns, s.extra))
 		e, m := newExpecter(from), newSummer(from)
-		err := from.each(ctx, func(values []any) error {
+		from.each(ctx, func(values []any) {
 			s.read++
-			keep, err := e.row(values)
-			if err != nil || !keep {
+			if !e.row(values) {
 				j.left++
-				return err
+				return
 			}
 			if attributed && (len(m.primary) != 1 || j.owner(values[m.primary[0]]) != s.server) {
 				attributed = false
 			}
 			m.add(s.want, values, len(j.columns), len(from.columns))
-			return nil
 		})
-		if err != nil {
-			return false, err
-		}
 	}
-	return attributed, nil
+	return attributed
 }
 
 // sumTarget sums up the target: by server as far as its keys tell, and what belongs to no server.
-func sumTarget(ctx context.Context, j *job, stray *tally) error {
+func sumTarget(ctx context.Context, j *job, stray *tally) {
 	columns := slices.Clone(j.columns)
 	for _, s := range j.sides {
 		s.got, s.first = newTally(len(j.links)), len(columns)
@@ -201,15 +185,14 @@ func sumTarget(ctx context.Context, j *job, stray *tally) error {
 	from.tell = func(rows int) { j.v.ahead.Add(int64(rows)) }
 	m := newSummer(from)
 	tells := j.counted() && len(m.primary) == 1
-	return from.each(ctx, func(values []any) error {
+	from.each(ctx, func(values []any) {
 		if tells {
 			if s := j.on(j.owner(values[m.primary[0]])); s != nil {
 				m.add(s.got, values, s.first, s.first+len(s.extra))
-				return nil
+				return
 			}
 		}
 		m.add(stray, values, 0, 0)
-		return nil
 	})
 }
 

@@ -34,27 +34,25 @@ type edge struct {
 }
 
 func newStream(s *side, columns []*column) *stream {
-	r := &stream{side: s, columns: columns, positions: map[string]int{}, forms: s.forms(columns)}
+	r := &stream{side: s, columns: columns, positions: map[string]int{}}
 	for i, c := range columns {
-		r.positions[c.name] = i
+		r.positions[c.name], r.forms = i, append(r.forms, s.form(c))
 	}
 	r.tell = func(rows int) { s.v.progress(s.name, s.d.Name, rows) }
 	return r
 }
 
 // each calls fn for every row. It is called once.
-func (s *stream) each(ctx context.Context, fn func(values []any) error) error {
-	text := s.text()
+func (s *stream) each(ctx context.Context, fn func(values []any)) {
 	rows := 0
-	err := s.d.steadily(ctx, text, func(values []any) error {
+	s.d.steadily(ctx, s.text(), func(values []any) {
 		if rows++; rows == 1000 {
 			s.tell(rows)
 			rows = 0
 		}
-		return fn(values)
+		fn(values)
 	})
 	s.tell(rows)
-	return err
 }
 
 // text is the statement. Conditions of the plan see one table only, so their columns need no prefix.

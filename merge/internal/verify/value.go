@@ -241,25 +241,20 @@ func (f form) instant(v any) string {
 }
 
 func inUTC(text string) string {
-	if len(text) < 19 || text[4] != '-' || text[13] != ':' {
+	if len(text) < 19 || text[4] != '-' || text[13] != ':' || text[10] != ' ' && text[10] != 'T' {
 		return text
 	}
-	day, rest := text[:10], text[11:]
-	zone := strings.IndexAny(rest, "Z+-")
-	if zone < 0 || text[10] != ' ' && text[10] != 'T' {
-		if text[10] == 'T' {
-			return day + " " + rest
-		}
-		return text
+	clock, offset := text[:10]+" "+text[11:], ""
+	if zone := strings.IndexAny(clock[11:], "Z+-"); zone >= 0 {
+		clock, offset = strings.TrimSpace(clock[:11+zone]), strings.TrimPrefix(clock[11+zone:], "Z")
+		offset, _, _ = strings.Cut(offset, " ") // the name of the zone may follow
 	}
-	clock, offset := strings.TrimSpace(rest[:zone]), strings.TrimPrefix(rest[zone:], "Z")
-	offset, _, _ = strings.Cut(offset, " ") // the name of the zone may follow
 	switch offset {
 	case "", "+00:00", "+00", "+0000", "-00:00":
-		return day + " " + clock
+		return clock
 	}
 	for _, layout := range []string{"-07:00", "-0700", "-07"} {
-		if t, err := time.Parse("2006-01-02 15:04:05.999999999"+layout, day+" "+clock+offset); err == nil {
+		if t, err := time.Parse("2006-01-02 15:04:05.999999999"+layout, clock+offset); err == nil {
 			return t.UTC().Format("2006-01-02 15:04:05.999999999")
 		}
 	}

@@ -19,6 +19,8 @@ import (
 
 // verifier is a verification under way.
 type verifier struct {
+	fail     func(error) // ends all statements, and Run with this error unless there was one before
+	at       string      // what is looked at, for errors
 	plan     *Plan
 	sources  []*database
 	target   *database
@@ -55,17 +57,14 @@ func (v *verifier) none(what, table, detail string, n int64) {
 }
 
 // noRows counts the rows of the target that should not be there.
-func (v *verifier) noRows(ctx context.Context, what, table, detail, from string) error {
-	n, err := v.target.number(ctx, "SELECT COUNT(*) FROM "+from)
-	v.none(what, table, detail, n)
-	return err
+func (v *verifier) noRows(ctx context.Context, what, table, detail, from string) {
+	v.none(what, table, detail, v.target.number(ctx, "SELECT COUNT(*) FROM "+from))
 }
 
 // list reads, as texts, what a table of the merge says of another table.
-func (v *verifier) list(ctx context.Context, list, columns, table string, fn func(row []string) error) error {
-	k := v.target.kind
-	return v.target.each(ctx, "SELECT "+columns+" FROM "+k.quote(list)+" WHERE tbl = "+k.placeholder(1),
-		[]any{table}, func(values []any) error { return fn(textsOf(values)) })
+func (v *verifier) list(ctx context.Context, list, columns, table string, fn func(row []string)) {
+	v.target.each(ctx, "SELECT "+columns+" FROM "+list+" WHERE tbl = "+v.target.kind.placeholder(1),
+		[]any{table}, func(values []any) { fn(textsOf(values)) })
 }
 
 // progress tells of rows that were read. All calls come from the goroutine of Run, as the plan may rely on.
@@ -91,7 +90,7 @@ func (v *verifier) exact() bool {
 }
 
 // relate finds the tables, their columns and their references.
-func (v *verifier) relate() error {
+func (v *verifier) relate() {
 	v.leaveOutComputed()
 	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
 		p := v.plan.Tables[name]
@@ -100,7 +99,8 @@ func (v *verifier) relate() error {
 		}
 		j := &job{v: v, name: name, plan: p, target: v.target.tables[name]}
 		if j.target == nil {
-			return fmt.Errorf("table %s: the target has none", name)
+			v.fail(fmt.Errorf("the target has no table %s", name))
+			return
 		}
 		for i, d := range v.sources {
 			if t := d.tables[name]; t != nil {
@@ -130,7 +130,6 @@ func (v *verifier) relate() error {
 			j.describe(&j.links[i])
 		}
 	}
-	return nil
 }
 
 // leaveOutComputed leaves out the columns that the target computes, and those of a source that are computed
@@ -151,7 +150,7 @@ func (v *verifier) leaveOutComputed() {
 }
 
 // holds tells which of some values of a reference a row of the target has, as the target compares them.
-func (v *verifier) holds(ctx context.Context, r reference, asked [][]any) ([]bool, error) {
+func (v *verifier) holds(ctx context.Context, r reference, asked [][]any) []bool {
 	held, l, parent := make([]bool, len(asked)), lookup{d: v.target}, v.target.tables[r.parent]
 	for n, values := range asked {
 		var on []string
@@ -160,10 +159,8 @@ func (v *verifier) holds(ctx context.Context, r reference, asked [][]any) ([]boo
 		}
 		l.add(n, "1", r.parent, on)
 	}
-	return held, l.each(ctx, func(n int, _ []any) error {
-		held[n] = true
-		return nil
-	})
+	l.each(ctx, func(n int, _ []any) { held[n] = true })
+	return held
 }
 
 // order returns the jobs, parents first as far as there are no circles.
@@ -275,8 +272,11 @@ func (j *job) divide() {
 	}
 }
 
-// on returns the table on a server, or nil if that has none.
+// on returns the table on a server, or nil if that has none. So it does for a table that is not copied.
 func (j *job) on(server int) *side {
+	if j == nil {
+		return nil
+	}
 	for _, s := range j.sides {
 		if s.server == server {
 			return s
@@ -337,15 +337,6 @@ func (j *job) form(c *column) form {
 	return f
 }
 
-// forms returns the forms of columns.
-func (j *job) forms(columns []*column) []form {
-	all := make([]form, len(columns))
-	for i, c := range columns {
-		all[i] = j.form(c)
-	}
-	return all
-}
-
 // references returns every reference that any database or the plan declares, each once.
 func (j *job) references() []reference {
 	var all []reference
@@ -392,7 +383,7 @@ func (j *job) describe(r *reference) {
 		return
 	}
 	several := func(s *side) bool { // a database may have two parents for one child
-		beside := s.beside(r.parent)
+		beside := parent.on(s.server)
 		return beside == nil || !beside.table.identifies(r.targets)
 	}
 	if !slices.ContainsFunc(j.sides, several) {
@@ -540,15 +531,13 @@ type far struct {
 	any   map[string]bool // those of there, of all servers
 }
 
-const (
-	// farMost is how many of these values there may be, and farBatch how many the target is asked for at once.
-	farMost, farBatch = 20_000, 40
-)
+// farMost is how many of these values there may be.
+const farMost = 20_000
 
 // findFar finds the values of the references of a table that lead to rows of other servers, and those that
 // lead to no row of a skipped table. The target itself says which it has: its rows are compared elsewhere
 // with those of all servers.
-func findFar(ctx context.Context, j *job) error {
+func findFar(ctx context.Context, j *job) {
 	for n := range j.links {
 		r := &j.links[n]
 		if !r.means {
@@ -557,13 +546,10 @@ func findFar(ctx context.Context, j *job) error {
 		f := far{there: make([]string, len(j.v.sources)), gone: make([]string, len(j.v.sources)),
 			any: map[string]bool{}}
 		for _, s := range j.sides {
-			if err := s.findFar(ctx, *r, &f); err != nil {
-				return err
-			}
+			s.findFar(ctx, *r, &f)
 		}
 		r.far = f
 	}
-	return nil
 }
 
 // side is a table on one server, or in the target.
@@ -596,26 +582,18 @@ func (s *side) lost() string {
 	return strings.Join(names, ", ")
 }
 
-// beside returns another table that is copied from the same server, or nil.
-func (s *side) beside(table string) *side {
-	if j := s.v.jobs[table]; j != nil {
-		return j.on(s.server)
-	}
-	return nil
-}
-
 // exactly reports whether the merge reads the values of the server as SQLite stores them.
 func (s *side) exactly() bool { return s.v.target.kind == sqlite && s.d.kind == sqlite }
 
 // findFar is findFar for one reference of one server.
-func (s *side) findFar(ctx context.Context, r reference, f *far) error {
+func (s *side) findFar(ctx context.Context, r reference, f *far) {
 	skipped, lists := s.v.jobs[r.parent] == nil, f.there
 	where := s.missing(r)
 	if skipped {
 		where, lists = s.refers(r), f.gone
 	}
 	if where == "" {
-		return nil
+		return
 	}
 	if s.plan.Where != "" {
 		where += " AND (" + s.plan.Where + ")"
@@ -626,49 +604,40 @@ func (s *side) findFar(ctx context.Context, r reference, f *far) error {
 	}
 	var list, texts []string
 	var asked [][]any
-	flush := func() error {
-		held, err := s.v.holds(ctx, r, asked)
-		if err != nil {
-			return err
-		}
-		for n, text := range texts {
-			if held[n] == skipped {
+	flush := func() {
+		for n, held := range s.v.holds(ctx, r, asked) {
+			if held == skipped {
 				continue
 			}
-			if list = append(list, "'"+text+"'"); !skipped {
+			if list = append(list, "'"+texts[n]+"'"); !skipped {
 				f.any[r.key(s.v, asked[n])] = true
 			}
 		}
 		texts, asked = nil, nil
-		return nil
 	}
 	many := false
-	err := s.d.each(ctx, "SELECT DISTINCT "+strings.Join(columns, ", ")+" FROM "+s.d.kind.quote(s.name)+
-		" AS s WHERE "+where, nil, func(values []any) error {
+	s.d.each(ctx, "SELECT DISTINCT "+strings.Join(columns, ", ")+" FROM "+s.d.kind.quote(s.name)+
+		" AS s WHERE "+where, nil, func(values []any) {
 		if many = many || len(list) > farMost; many {
-			return nil
+			return
 		}
 		for i, name := range r.columns {
 			_, err := strconv.ParseInt(textOf(values[1+i]), 10, 64)
 			if err != nil && s.table.column(name).class == classNumber {
-				return nil // no key is such a number
+				return // no key is such a number
 			}
 		}
 		texts, asked = append(texts, textOf(values[0])), append(asked, owned(values[1:]))
-		if len(asked) < farBatch {
-			return nil
+		if len(asked) == lookupBatch {
+			flush()
 		}
-		return flush()
 	})
-	if err == nil {
-		err = flush()
-	}
+	flush()
 	if many {
 		s.v.compare("orphans", s.name, s.d.Name, r.String()+": values that lead to rows of other servers",
 			"at most "+strconv.Itoa(farMost), "more")
 	}
 	lists[s.server] = strings.Join(list, ", ")
-	return err
 }
 
 // listed returns the condition that a row has one of the listed values of a reference, or "" if there are
@@ -709,7 +678,7 @@ func (s *side) missing(r reference, above ...string) string {
 		}
 		return ""
 	}
-	if s.beside(r.parent) != nil {
+	if s.v.jobs[r.parent].on(s.server) != nil {
 		from, on, _ := s.parents(r, "p", s.given, nil, append(above, s.name)...)
 		if from == "" {
 			return ""
@@ -746,7 +715,7 @@ func (s *side) refers(r reference) string {
 // gives to both, because the target holds those. All is "" if a column is not there.
 func (s *side) parents(r reference, alias string, value func(name string) (string, *column), show []string,
 	above ...string) (from, on, key string) {
-	k, table, parent := s.d.kind, s.d.tables[r.parent], s.beside(r.parent)
+	k, table, parent := s.d.kind, s.d.tables[r.parent], s.v.jobs[r.parent].on(s.server)
 	sets := make([]bool, len(r.columns))
 	for i, name := range r.columns {
 		sets[i] = s.sets(name) != "" || parent != nil && parent.sets(r.targets[i]) != ""
@@ -840,27 +809,21 @@ func (s *side) compared(r reference, i int, key string, x *column, value string,
 // span returns the least and the greatest counted key of the rows of a source that are in the target, or -1.
 // It asks for keys from a number on and not above the one before: in a column without a sign, MariaDB takes 1
 // for the least key above -1.
-func (s *side) span(ctx context.Context) (least, greatest int64, err error) {
+func (s *side) span(ctx context.Context) (least, greatest int64) {
 	key := "s." + s.d.kind.quote(s.identity().name)
 	rest := key + " < " + strconv.FormatInt(s.v.plan.Counted, 10)
 	if kept := s.kept(); kept != "" {
 		rest += " AND " + kept
 	}
 	for from := int64(0); ; from = least + 1 {
-		rows, err := s.d.texts(ctx, fmt.Sprintf("SELECT MIN(%s), MAX(%s) FROM %s AS s WHERE %s >= %d AND %s",
+		rows := s.d.texts(ctx, fmt.Sprintf("SELECT MIN(%s), MAX(%s) FROM %s AS s WHERE %s >= %d AND %s",
 			key, key, s.d.kind.quote(s.name), key, from, rest))
-		if err != nil || rows[0][0] == "" {
-			return -1, -1, err
+		if len(rows) == 0 || rows[0][0] == "" {
+			return -1, -1
 		}
-		if least, err = strconv.ParseInt(rows[0][0], 10, 64); err != nil {
-			return 0, 0, err
-		}
-		if greatest, err = strconv.ParseInt(rows[0][1], 10, 64); err != nil {
-			return 0, 0, err
-		}
-		_, refused, err := s.refused.get(rowAt(s.server, rows[0][0]))
-		if err != nil || !refused {
-			return least, greatest, err
+		least, greatest = s.d.parse(rows[0][0]), s.d.parse(rows[0][1])
+		if _, refused := s.refused.get(rowAt(s.server, rows[0][0])); !refused {
+			return least, greatest
 		}
 	}
 }
@@ -878,20 +841,20 @@ func (s *side) shifted(value any) any {
 }
 
 // readRefused reads which rows the target has refused.
-func readRefused(ctx context.Context, j *job) error {
-	return j.v.list(ctx, listOfRefused, "server, row_key", j.name, func(row []string) error {
+func readRefused(ctx context.Context, j *job) {
+	j.v.list(ctx, listOfRefused, "server, row_key", j.name, func(row []string) {
 		if j.refused == nil {
-			j.refused = newIndex()
+			j.refused = j.v.newIndex()
 		}
-		return j.refused.set(rowAt(j.v.position(row[0]), row[1]), "")
+		j.refused.set(rowAt(j.v.position(row[0]), row[1]), "")
 	})
 }
 
 // findOffsets finds out by how much the counted keys of each server were moved: from where its keys begin in
 // the target, behind those of the servers before it.
-func findOffsets(ctx context.Context, j *job) error {
+func findOffsets(ctx context.Context, j *job) {
 	if !j.plan.Renumber || j.identity() == nil || j.plan.joins() {
-		return nil
+		return
 	}
 	j.moves, j.highest = true, -1
 	key := j.v.target.kind.quote(j.identity().name)
@@ -899,20 +862,14 @@ func findOffsets(ctx context.Context, j *job) error {
 		if s.table.column(j.identity().name) == nil {
 			continue
 		}
-		least, greatest, err := s.span(ctx)
-		if err != nil {
-			return err
-		}
+		least, greatest := s.span(ctx)
 		if greatest < 0 {
 			continue
 		}
 		s.counts, s.zero = true, least == 0
 		if s.server > 0 || j.plan.First {
-			text, err := j.v.target.text(ctx, fmt.Sprintf("SELECT MIN(%s) FROM %s WHERE %s >= %d AND %s < %d", key,
+			text := j.v.target.text(ctx, fmt.Sprintf("SELECT MIN(%s) FROM %s WHERE %s >= %d AND %s < %d", key,
 				j.v.target.kind.quote(j.name), key, j.highest+1, key, j.v.plan.Counted))
-			if err != nil {
-				return err
-			}
 			if first, err := strconv.ParseInt(text, 10, 64); err == nil {
 				if s.added = first - least; j.highest < 0 {
 					j.lowest = first
@@ -922,7 +879,6 @@ func findOffsets(ctx context.Context, j *job) error {
 		j.highest = max(j.highest, greatest+s.added)
 		s.upper = j.highest
 	}
-	return nil
 }
 
 func sameColumns(a, b []string) bool {

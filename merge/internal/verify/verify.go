@@ -12,31 +12,40 @@ import (
 )
 
 // Run compares the target with the sources. The error is about the comparison itself.
-func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
-	v := &verifier{plan: p, jobs: map[string]*job{}}
-	defer func() { err = errors.Join(err, v.close()) }()
-	if v.target, err = open(ctx, p.Target); err != nil {
-		return nil, err
-	}
-	if err := v.unchanged(ctx); err != nil {
-		return nil, err
-	}
-	for _, s := range p.Servers {
-		d, err := open(ctx, s)
-		if err != nil {
-			return nil, err
+//
+// What fails ends all of it: the context of all statements ends with the first error, so those after it return
+// nothing, and what they would have found does not count.
+func Run(ctx context.Context, p *Plan) (findings []Finding, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	v := &verifier{plan: p, jobs: map[string]*job{}, at: "the catalogs"}
+	v.fail = func(err error) { cancel(fmt.Errorf("%s: %w", v.at, err)) }
+	defer func() {
+		if err = errors.Join(context.Cause(ctx), v.close()); err != nil {
+			findings = nil
 		}
-		v.sources = append(v.sources, d)
+		cancel(nil)
+	}()
+	v.target = v.open(ctx, p.Target)
+	for _, s := range p.Servers {
+		v.sources = append(v.sources, v.open(ctx, s))
 	}
-	if err := v.relate(); err != nil {
-		return nil, err
+	if ctx.Err() == nil {
+		v.unchanged(ctx)
+		v.relate()
 	}
+	if ctx.Err() == nil {
+		v.all(ctx)
+	}
+	return v.findings, nil
+}
+
+// all makes all comparisons but those of the catalogs.
+func (v *verifier) all(ctx context.Context) {
 	order := v.order()
-	for _, prepare := range []func(context.Context, *job) error{readRefused, findOffsets, readNames, findFar} {
+	for _, prepare := range []func(context.Context, *job){readRefused, findOffsets, readNames, findFar} {
 		for _, j := range order {
-			if err := prepare(ctx, j); err != nil {
-				return nil, fmt.Errorf("table %s: %w", j.name, err)
-			}
+			v.at = "table " + j.name
+			prepare(ctx, j)
 		}
 	}
 	// Where rows became one, references follow, so these tables come first.
@@ -45,61 +54,54 @@ func Run(ctx context.Context, p *Plan) (_ []Finding, err error) {
 			if j.plan.joins() != joined {
 				continue
 			}
-			for _, check := range []func(context.Context, *job) error{
+			v.at = "table " + j.name
+			for _, check := range []func(context.Context, *job){
 				compare, duplicates, keepers, counters, leftBehind, listedOffsets, listedCopies,
 			} {
-				if err := check(ctx, j); err != nil {
-					return nil, fmt.Errorf("table %s: %w", j.name, err)
-				}
+				check(ctx, j)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Tables)) {
-		for _, check := range []func(context.Context, string) error{v.empty, v.balanced} {
-			if err := check(ctx, name); err != nil {
-				return nil, fmt.Errorf("table %s: %w", name, err)
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
+		v.at = "table " + name
+		v.empty(ctx, name)
+		v.balanced(ctx, name)
 	}
-	if err := listedServers(ctx, v); err != nil {
-		return nil, err
+	v.at = listOfServers
+	listedServers(ctx, v)
+	for _, w := range v.plan.Watched {
+		v.at = "table " + w.Table
+		watched(ctx, v, w)
 	}
-	for _, w := range p.Watched {
-		if err := watched(ctx, v, w); err != nil {
-			return nil, fmt.Errorf("table %s: %w", w.Table, err)
-		}
+	for _, s := range v.plan.Sums {
+		v.at = "conserve " + s.Name
+		v.sum(ctx, s)
 	}
-	for _, s := range p.Sums {
-		if err := v.sum(ctx, s); err != nil {
-			return nil, fmt.Errorf("conserve %s: %w", s.Name, err)
-		}
-	}
-	return v.findings, nil
 }
 
 // compare compares the rows of a table.
-func compare(ctx context.Context, j *job) error {
+func compare(ctx context.Context, j *job) {
 	if j.plan.joins() {
-		return compareJoined(ctx, j)
+		compareJoined(ctx, j)
+	} else {
+		compareRows(ctx, j)
 	}
-	return compareRows(ctx, j)
 }
 
 // empty checks that a table which the game computes anew has no rows.
-func (v *verifier) empty(ctx context.Context, name string) error {
-	if v.plan.Tables[name].Policy != policyRebuild || v.target.tables[name] == nil {
-		return nil
+func (v *verifier) empty(ctx context.Context, name string) {
+	if v.plan.Tables[name].Policy == policyRebuild && v.target.tables[name] != nil {
+		v.noRows(ctx, "empty", name, "rows of a table that is computed anew", v.target.kind.quote(name))
 	}
-	return v.noRows(ctx, "empty", name, "rows of a table that is computed anew", v.target.kind.quote(name))
 }
 
 // duplicates counts the groups of rows of the target that are equal in a key. A database prevents them, but
 // its checks of unique indexes can be switched off. Those of a primary key cannot, except on TiDB, into which
 // whole files can be imported. Names are to differ also where no index keeps them apart.
-func duplicates(ctx context.Context, j *job) error {
+func duplicates(ctx context.Context, j *job) {
 	t := j.v.target
-	count := func(detail string, by []string, conditions ...string) error {
-		return j.v.noRows(ctx, "duplicates", j.name, detail, "(SELECT COUNT(*) AS n FROM "+t.kind.quote(j.name)+
+	count := func(detail string, by []string, conditions ...string) {
+		j.v.noRows(ctx, "duplicates", j.name, detail, "(SELECT COUNT(*) AS n FROM "+t.kind.quote(j.name)+
 			" AS s WHERE "+strings.Join(conditions, " AND ")+" GROUP BY "+strings.Join(by, ", ")+
 			" HAVING COUNT(*) > 1) AS x")
 	}
@@ -114,14 +116,12 @@ func duplicates(ctx context.Context, j *job) error {
 			held = append(held, t.kind.quote(name)+" IS NOT NULL")
 		}
 		if len(by) > 0 {
-			if err := count(key.name, by, held...); err != nil {
-				return err
-			}
+			count(key.name, by, held...)
 		}
 	}
 	r := j.plan.Rename
 	if r == nil || !j.unguarded(r.Column) {
-		return nil
+		return
 	}
 	// The condition is one over rows of the sources. For those of the target it means the same if they are of
 	// one kind and the plan sets nothing that it names.
@@ -129,27 +129,24 @@ func duplicates(ctx context.Context, j *job) error {
 	named := func(column string) bool { return strings.Contains(r.When, column) }
 	if r.When != "" && (slices.ContainsFunc(j.v.sources, other) ||
 		slices.ContainsFunc(slices.Collect(maps.Keys(j.plan.Set)), named)) {
-		return nil
+		return
 	}
 	name := t.kind.quote(r.Column)
-	return count("names that several rows have", []string{name}, name+" IS NOT NULL",
+	count("names that several rows have", []string{name}, name+" IS NOT NULL",
 		"("+cmp.Or(r.When, "1 = 1")+")")
 }
 
 // counters checks that sequences count on behind the greatest key, whether they belong to a column or only
 // give it its default. Where there is none, the database looks at the keys itself. Numbers that a session of
 // MariaDB keeps for itself count as given out.
-func counters(ctx context.Context, j *job) error {
+func counters(ctx context.Context, j *job) {
 	const good = "behind the greatest key"
 	t := j.v.target
 	for _, c := range j.target.columns {
 		if c.class != classNumber || t.kind == sqlite || t.tidb {
 			continue
 		}
-		from, err := t.sequence(ctx, j.name, c.name)
-		if err != nil {
-			return err
-		}
+		from := t.sequence(ctx, j.name, c.name)
 		if from == "" {
 			continue
 		}
@@ -161,33 +158,20 @@ func counters(ctx context.Context, j *job) error {
 			from += ", pg_sequence WHERE seqrelid = '" + strings.ReplaceAll(from, "'", "''") + "'::regclass"
 		}
 		values := t.kind.quote(c.name) + ") FROM " + t.kind.quote(j.name)
-		stands, err := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+
+		stands := t.text(ctx, "SELECT CASE WHEN "+increment+" > 0 AND "+next+" > COALESCE((SELECT MAX("+
 			values+"), 0) OR "+increment+" < 0 AND "+next+" < COALESCE((SELECT MIN("+values+"), "+end+
 			") THEN '"+good+"' ELSE CONCAT('at ', "+shown+") END FROM "+from)
-		if err != nil {
-			return err
-		}
 		j.v.compare("counter", j.name, "", c.name, good, stands)
 	}
-	return nil
 }
 
 // sum compares a sum over all sources with that of the target.
-func (v *verifier) sum(ctx context.Context, s Sum) error {
+func (v *verifier) sum(ctx context.Context, s Sum) {
 	want := new(big.Rat)
 	for _, from := range v.jobs[s.Table].sides {
-		n, err := from.d.total(ctx, s, from.kept())
-		if err != nil {
-			return err
-		}
-		want.Add(want, n)
+		want.Add(want, from.d.total(ctx, s, from.kept()))
 	}
-	got, err := v.target.total(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	v.compare("sum", s.Table, "", s.Name, ratText(want), ratText(got))
-	return nil
+	v.compare("sum", s.Table, "", s.Name, ratText(want), ratText(v.target.total(ctx, s, "")))
 }
 
 func ratText(n *big.Rat) string {
@@ -198,7 +182,7 @@ func ratText(n *big.Rat) string {
 }
 
 // balanced checks that the target lacks those rows of a table which the plan gives up, and no other row.
-func (v *verifier) balanced(ctx context.Context, name string) error {
+func (v *verifier) balanced(ctx context.Context, name string) {
 	p, j := v.plan.Tables[name], v.jobs[name]
 	var missing GivenUp
 	for i, d := range v.sources {
@@ -209,15 +193,10 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 			break // the rows that were read are all that there are
 		}
 		rows := "SELECT COUNT(*) FROM " + d.kind.quote(name) + " AS s"
-		all, err := d.number(ctx, rows)
-		if err != nil {
-			return err
-		}
+		all := d.number(ctx, rows)
 		met := all
 		if j != nil && p.Where != "" {
-			if met, err = d.number(ctx, rows+where("("+p.Where+")")); err != nil {
-				return err
-			}
+			met = d.number(ctx, rows+where("("+p.Where+")"))
 		}
 		switch {
 		case p.Policy == policyRebuild:
@@ -235,22 +214,17 @@ func (v *verifier) balanced(ctx context.Context, name string) error {
 		missing.Differing, missing.Collapsed = j.differing, j.taken()-j.left-j.present
 	}
 	v.compare("balance", name, "", "rows that are given up", p.GivesUp.String(), missing.String())
-	return nil
 }
 
 // unchanged compares what the target has besides rows with what it had before the merge. Only counters may
 // have moved, and only forward.
-func (v *verifier) unchanged(ctx context.Context) error {
+func (v *verifier) unchanged(ctx context.Context) {
 	if v.target.tables[tableOfCatalog] == nil {
 		v.compare("catalog", tableOfCatalog, "", "what the target had before the merge", "stored", "lost")
-		return nil
+		return
 	}
 	before, after := map[Thing]string{}, map[Thing]string{}
-	stored, err := v.target.texts(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog)
-	if err != nil {
-		return err
-	}
-	for _, row := range stored {
+	for _, row := range v.target.texts(ctx, "SELECT kind, tbl, name, definition FROM "+tableOfCatalog) {
 		if kind, copied := strings.CutPrefix(row[0], AfterCopying); copied {
 			after[Thing{kind, row[1], row[2]}] = row[3]
 		} else {
@@ -258,10 +232,7 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		}
 	}
 	maps.Copy(before, after) // a counter that the merge has moved must not go back behind its new place
-	now, err := v.target.things(ctx)
-	if err != nil {
-		return err
-	}
+	now := v.target.things(ctx)
 	maps.DeleteFunc(now, func(t Thing, _ string) bool { return slices.Contains(v.plan.Own, t.Table) })
 	found := len(v.findings)
 	for _, t := range sorted(before, now) {
@@ -282,7 +253,6 @@ func (v *verifier) unchanged(ctx context.Context) error {
 		n := fmt.Sprintf("%d things", len(before))
 		v.compare("catalog", "", "", "what the target has besides rows, as before the merge", n, n)
 	}
-	return nil
 }
 
 // differ notes how a thing differs. Of the statement that makes a table it notes only the parts that do.
