@@ -501,22 +501,15 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	free := ranges{{above + 1, narrowest.bound}}.atLeast(need)
 	for _, t := range tables {
 		for _, s := range t.spans { // keys of deleted rows may still stand somewhere
-			if s.greatest >= 0 {
-				free = intersect(free, ranges{{1, s.least - 1}, {s.greatest + 1,
-					narrowest.bound}}).atLeast(need)
-			}
+			free = free.without(s, need)
 		}
 	}
 	for _, c := range slices.Compact(columns) {
 		for _, d := range g.ws.databases() {
-			if len(free) == 0 {
-				break
-			}
-			without, err := freeOf(ctx, d, c, need, narrowest.bound)
-			if err != nil {
+			var err error
+			if free, err = free.outside(ctx, d, c, need); err != nil {
 				return nil, err
 			}
-			free = intersect(free, without).atLeast(need)
 		}
 	}
 	if len(free) == 0 {
@@ -567,33 +560,18 @@ func (all ranges) atLeast(need int64) ranges {
 	return slices.DeleteFunc(all, func(r keySpan) bool { return r.greatest-r.least+1 < max(need, 1) })
 }
 
-// intersect returns what lies in ranges of both lists.
-func intersect(a, b ranges) (both ranges) {
-	for len(a) > 0 && len(b) > 0 {
-		if r := (keySpan{max(a[0].least, b[0].least), min(a[0].greatest, b[0].greatest)}); r.least <= r.greatest {
-			both = append(both, r)
-		}
-		if a[0].greatest < b[0].greatest {
-			a = a[1:]
-		} else {
-			b = b[1:]
-		}
-	}
-	return both
-}
-
 // mostGaps is how many gaps between the values of a column are looked at. What lies behind them counts as
 // taken, up to the greatest value.
 const mostGaps = 10_000
 
-// freeOf returns the ranges of at least so many numbers, up to a bound, in which a column of a database has
-// no value. In a column that is no whole number, each run of digits may be a key: of a decimal, of a text, of
-// a list or of a document.
-func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (ranges, error) {
-	free := ranges{{1, bound}}
+// outside returns the ranges of at least so many numbers in which a column of a database has no value. In a
+// column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
+// document.
+func (all ranges) outside(ctx context.Context, d *sqldb.DB, held holding, need int64) (ranges, error) {
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
-	if slices.ContainsFunc(columns, func(name string) bool { return t.Column(name) == nil }) {
-		return free, nil
+	lacks := func(name string) bool { return t.Column(name) == nil }
+	if len(all) == 0 || slices.ContainsFunc(columns, lacks) {
+		return all, nil
 	}
 	c, list, rest := t.Column(held.Name), "", ""
 	shown := c.ReadExpression(d.Kind)
@@ -601,7 +579,8 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 		shown = held.bits.sql(d.Kind, columns)
 	}
 	if held.bits.used() || c.Family == sqldb.FamilyInt {
-		list, rest = "DISTINCT ", " WHERE "+shown+" BETWEEN 1 AND "+strconv.FormatInt(bound, 10)+" ORDER BY 1"
+		list, rest = "DISTINCT ", " WHERE "+shown+fmt.Sprintf(" BETWEEN %d AND %d ORDER BY 1", all[0].least,
+			all[len(all)-1].greatest)
 	}
 	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
 	err := d.EachSteady(ctx, q, func(values []any) error {
@@ -611,23 +590,23 @@ func freeOf(ctx context.Context, d *sqldb.DB, held holding, need, bound int64) (
 		}
 		for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }) {
 			if n, err := strconv.ParseInt(run, 10, 64); err == nil {
-				free = free.without(n, need)
+				all = all.without(keySpan{n, n}, need)
 			}
 		}
 		return nil
 	})
-	return free, err
+	return all, err
 }
 
-// without takes a number out, and ranges of fewer numbers than needed that this leaves.
-func (all ranges) without(n, need int64) ranges {
-	i := sort.Search(len(all), func(i int) bool { return all[i].greatest >= n })
-	if i == len(all) || all[i].least > n {
+// without takes numbers out, and ranges of fewer numbers than needed that this leaves.
+func (all ranges) without(taken keySpan, need int64) ranges {
+	first := sort.Search(len(all), func(i int) bool { return all[i].greatest >= taken.least })
+	end := sort.Search(len(all), func(i int) bool { return all[i].least > taken.greatest })
+	if first >= end {
 		return all
 	}
-	r := all[i]
-	both := ranges{{r.least, n - 1}, {n + 1, r.greatest}}.atLeast(need)
-	all = slices.Replace(all, i, i+1, both...)
+	left := ranges{{all[first].least, taken.least - 1}, {taken.greatest + 1, all[end-1].greatest}}
+	all = slices.Replace(all, first, end, left.atLeast(need)...)
 	if len(all) > mostGaps {
 		all = slices.Delete(all, mostGaps-1, len(all)-1)
 	}
@@ -675,12 +654,12 @@ func survey(ctx context.Context, ws *workspace, earlier *Lock) (*Lock, []census.
 			}
 		}
 	}
+	if earlier == nil {
+		earlier = &Lock{}
+	}
 	changed := map[string]bool{}
 	for name, t := range now.Tables {
-		var was LockedTable
-		if earlier != nil {
-			was = earlier.Tables[name]
-		}
+		was := earlier.Tables[name]
 		types := func(a, b LockedColumn) bool { return a.Type == b.Type }
 		if maps.Equal(t.Rows, was.Rows) && maps.EqualFunc(t.Columns, was.Columns, types) {
 			now.Tables[name] = was
