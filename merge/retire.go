@@ -102,8 +102,10 @@ func leaseTablesOfTarget(ws *workspace) []string {
 
 // nodeRecord is a row of a table of leases.
 type nodeRecord struct {
-	node, version                   int64
-	owner, until, layout, updatedAt string
+	node              int64
+	owner, until      string
+	version           int64
+	layout, updatedAt string
 }
 
 // retire retires the node numbers of the servers that are merged away, in every table of leases of the
@@ -128,8 +130,8 @@ func retire(ctx context.Context, ws *workspace) error {
 // the one that is granted for longest counts. A source has them in the table of the same name or, if there
 // is only one table, in the only one of its own.
 func retireIn(ctx context.Context, ws *workspace, table string, only bool) error {
-	records := map[int64]nodeRecord{}
-	layout, updated := "", ""
+	records, updated := map[int64]nodeRecord{}, ""
+	var last nodeRecord
 	for _, d := range ws.databases() {
 		name := table
 		if own := leaseTables(d); only && len(own) == 1 {
@@ -138,55 +140,40 @@ func retireIn(ctx context.Context, ws *workspace, table string, only bool) error
 		if !holdsLeases(d.Tables[name]) {
 			continue
 		}
-		read, err := readNodes(ctx, d, name)
+		rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
+			d.Kind.Quote(name), " ORDER BY node"))
 		if err != nil {
 			return err
 		}
-		for _, r := range read {
-			layout, updated = r.layout, max(updated, r.updatedAt)
-			if known, ok := records[r.node]; !ok || known.until < r.until {
-				r.version = max(r.version, known.version)
-				records[r.node] = r
+		for _, row := range rows {
+			n, err := numbers(row[0], row[3])
+			if err != nil {
+				return fmt.Errorf("%s: the record of node %q cannot be read: %w", d.Name, row[0], err)
+			}
+			last = nodeRecord{n[0], row[1], row[2], n[1], row[4], row[5]}
+			updated = max(updated, last.updatedAt)
+			if known, ok := records[last.node]; !ok || known.until < last.until {
+				last.version = max(last.version, known.version)
+				records[last.node] = last
 			}
 		}
 	}
-	if layout == "" {
+	if last.layout == "" {
 		return nil // nobody has leased a number, so the numbers are given by hand: see merge_servers
 	}
-	for _, s := range ws.servers {
-		for _, number := range s.numbers() {
-			if number == ws.plan.Target.Number {
-				continue
-			}
-			old := records[number]
-			owner, until := leaseops.Retirement(ws.plan.Target.Name, ws.plan.Target.Number)
-			r := nodeRecord{node: number, version: max(old.version, 1), owner: owner,
-				until: until.Format(leaseTime), layout: layout, updatedAt: updated}
-			if old.owner != r.owner {
-				r.version++
-			}
-			records[number] = r
+	for _, s := range ws.mergedServers() {
+		if s.Number == ws.plan.Target.Number {
+			continue
 		}
-	}
-	return writeNodes(ctx, ws.target, table, records)
-}
-
-func readNodes(ctx context.Context, d *sqldb.DB, table string) ([]nodeRecord, error) {
-	rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(leaseColumns()), " FROM ",
-		d.Kind.Quote(table), " ORDER BY node"))
-	records := make([]nodeRecord, len(rows))
-	for i, row := range rows {
-		n, err := numbers(row[0], row[3])
-		if err != nil {
-			return nil, fmt.Errorf("%s: the record of node %q cannot be read: %w", d.Name, row[0], err)
+		old := records[s.Number]
+		owner, until := leaseops.Retirement(ws.plan.Target.Name, ws.plan.Target.Number)
+		r := nodeRecord{s.Number, owner, until.Format(leaseTime), max(old.version, 1), last.layout, updated}
+		if old.owner != r.owner {
+			r.version++
 		}
-		records[i] = nodeRecord{node: n[0], owner: row[1], until: row[2], version: n[1], layout: row[4],
-			updatedAt: row[5]}
+		records[s.Number] = r
 	}
-	return records, err
-}
-
-func writeNodes(ctx context.Context, t *sqldb.DB, table string, records map[int64]nodeRecord) error {
+	t := ws.target
 	return t.Transaction(ctx, func() error {
 		for node, r := range sorted(records) {
 			q := t.SQL("DELETE FROM ", t.Kind.Quote(table), " WHERE node = ").Bind(node)
