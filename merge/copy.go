@@ -53,19 +53,17 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	c.touched = c.decisions.touches(c.src)
 	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
 	defer func() { err = errors.Join(err, c.out.Close()) }()
-	if way, err = c.choose(ctx); err != nil {
+	way, copyRows, err := c.choose(ctx)
+	switch {
+	case err != nil:
 		return way, err
-	}
-	switch way {
-	case wayRows:
+	case copyRows == nil:
 		err = c.byRows(ctx)
-	case wayCopy:
-		err = c.direct(ctx, c.pipe)
-	case wayInsertSelect:
-		err = c.direct(ctx, c.insertSelect(sqldb.MySQL.Quote(c.src.owner.db.Catalog)+"."))
-	case wayAttach:
-		err = errors.Join(c.direct(ctx, c.insertSelect("merge_source.")),
-			c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
+	default:
+		err = c.direct(ctx, copyRows)
+	}
+	if way == wayAttach {
+		err = errors.Join(err, c.ws.target.Exec(context.WithoutCancel(ctx), "DETACH DATABASE merge_source"))
 	}
 	if e := c.entry; err == nil && e.read != e.expected {
 		err = fmt.Errorf("%w: it had %d rows to copy and now has %d", ErrSourceChanged, e.expected, e.read)
@@ -73,112 +71,103 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	return way, err
 }
 
-// choose returns the fastest way for the rows of this table. For SQLite it attaches the source.
-func (c *copier) choose(ctx context.Context) (string, error) {
+// rowsCopier copies the next rows from database to database. It returns how many there were, and the position
+// of the last one.
+type rowsCopier func(ctx context.Context) (n int64, last []string, err error)
+
+// choose returns the fastest way for the rows of this table, and what copies them from database to database.
+// For SQLite it attaches the source.
+func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 	j, source, target := c.src.job, c.src.owner.db, c.ws.target
 	converted := func(p pair) bool { return p.source.Family != p.target.Family }
 	// A subquery in a condition would read tables of the target.
 	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
 	if c.ws.portable || source.Kind != target.Kind || !c.src.numbered() ||
 		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
-		return wayRows, nil
+		return wayRows, nil, nil
 	}
 	if c.touched {
-		able, err := c.named(ctx)
-		if err == nil && !able {
-			able, err = c.shifted(ctx)
-		}
-		if err != nil || !able {
-			return wayRows, err
+		if able, err := c.rewritten(ctx); err != nil || !able {
+			return wayRows, nil, err
 		}
 	}
 	switch target.Kind {
 	case sqldb.SQLite:
-		if source.Catalog == "" {
-			return wayRows, nil
+		if source.Catalog == "" { // it is in memory
+			return wayRows, nil, nil
 		}
 		uri := "file:" + (&url.URL{Path: source.Catalog}).EscapedPath() + "?mode=ro"
-		_, err := target.Run(ctx, target.SQL("ATTACH DATABASE ").Bind(uri).
-			Add(" AS merge_source"))
-		if err == nil {
-			return wayAttach, nil
+		attach := target.SQL("ATTACH DATABASE ").Bind(uri).Add(" AS merge_source")
+		if _, err := target.Run(ctx, attach); err == nil {
+			return wayAttach, c.insertSelect("merge_source."), nil
 		}
 	case sqldb.MySQL:
 		if same, err := target.SameInstance(ctx, source); err != nil || !same {
-			return wayRows, err
+			return wayRows, nil, err
 		}
 		// Without the right to read there, rows go through this program.
-		table := sqldb.MySQL.Quote(source.Catalog) + "." + sqldb.MySQL.Quote(j.name)
-		if target.Exec(ctx, "SELECT 1 FROM "+table+" LIMIT 0") == nil {
-			return wayInsertSelect, nil
+		schema := sqldb.MySQL.Quote(source.Catalog) + "."
+		if target.Exec(ctx, "SELECT 1 FROM "+schema+sqldb.MySQL.Quote(j.name)+" LIMIT 0") == nil {
+			return wayInsertSelect, c.insertSelect(schema), nil
 		}
 	case sqldb.PostgreSQL:
 		if sqldb.CanCopy(source) && sqldb.CanCopy(target) {
-			return wayCopy, nil
+			return wayCopy, c.pipe, nil
 		}
 	}
-	return wayRows, nil
+	return wayRows, nil, nil
 }
 
-// named reports whether rows change by nothing but new names, and the target can look these up while it reads
-// the source itself. It finds a row by its key, which has to be a whole number.
-func (c *copier) named(ctx context.Context) (bool, error) {
-	source, p := c.src.owner.db, c.src.job.plan
-	if source.Kind == sqldb.PostgreSQL || !c.decisions.onlyRenames(c.src) || c.decisions.moved(c.src) ||
-		len(p.Set)+len(p.Rename.Derived) > 0 || !c.src.job.counted() || len(c.src.key) != 1 {
+// rewritten reports whether the databases can change the rows by themselves. All that changes are names, which
+// the target looks up while it reads the source itself, and what is added to keys.
+func (c *copier) rewritten(ctx context.Context) (bool, error) {
+	d, p, own, source := c.decisions, c.src.job.plan, c.src.share(), c.src.owner.db
+	moved := d.moved(c.src)
+	if d.values[own]+d.drops[own] > 0 || d.follows(c.src) || len(p.Set) > 0 ||
+		moved && len(c.late) > 0 || moved && p.Orphans == "null" {
 		return false, nil
 	}
-	key := c.src.pairs[c.src.key[0]].source
-	if key.Family != sqldb.FamilyInt {
-		return false, nil
+	if c.names = d.renames[own] > 0; c.names { // it finds a row by its key
+		if source.Kind == sqldb.PostgreSQL || len(p.Rename.Derived) > 0 || !c.src.job.counted() ||
+			len(c.src.key) != 1 {
+			return false, nil
+		}
+		if whole, err := c.whole(ctx, c.src.pairs[c.src.key[0]].source); err != nil || !whole {
+			return false, err
+		}
 	}
-	able, err := c.whole(ctx, key.Name)
-	c.names = able
-	return able, err
+	for _, l := range c.src.links {
+		share := c.src.shareOf(l.parent)
+		s := addition{index: l.index, when: l.link.when, offset: d.ws.offsets.added[share], least: 1}
+		if s.offset == 0 {
+			continue
+		}
+		if d.ws.offsets.zeros[share] {
+			s.least = 0
+		}
+		other := slices.ContainsFunc(c.shifts, func(other addition) bool { return other.index == s.index })
+		if other || l.inside() || strings.Contains(strings.ToLower(s.when), "select") {
+			return false, nil
+		}
+		if whole, err := c.whole(ctx, c.src.pairs[l.index].source); err != nil || !whole {
+			return false, err
+		}
+		c.shifts = append(c.shifts, s)
+	}
+	return true, nil
 }
 
 // whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of
 // numbers.
-func (c *copier) whole(ctx context.Context, column string) (bool, error) {
+func (c *copier) whole(ctx context.Context, column *sqldb.Column) (bool, error) {
 	source := c.src.owner.db
-	if !source.Kind.Untyped() {
-		return true, nil
+	if column.Family != sqldb.FamilyInt || !source.Kind.Untyped() {
+		return column.Family == sqldb.FamilyInt, nil
 	}
 	n, err := source.Number(ctx, source.SQL("SELECT COUNT(*) FROM (SELECT 1 FROM ",
-		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column),
+		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column.Name),
 		") NOT IN ('integer', 'null') LIMIT 1)"))
 	return n == 0, err
-}
-
-// shifted reports whether rows change by nothing but what is added to keys, so that the databases can add it.
-func (c *copier) shifted(ctx context.Context) (bool, error) {
-	a, p := c.decisions, c.src.job.plan
-	if a.decides(c.src) || a.drops[c.src.share()] > 0 || p.Orphans == "null" || len(p.Set)+len(c.late) > 0 {
-		return false, nil
-	}
-	var shifts []addition
-	for _, l := range c.src.links {
-		share := c.src.shareOf(l.parent)
-		s := addition{index: l.index, when: l.link.when, offset: a.ws.offsets.added[share], least: 1}
-		if s.offset == 0 {
-			continue
-		}
-		if a.ws.offsets.zeros[share] {
-			s.least = 0
-		}
-		other := slices.ContainsFunc(shifts, func(other addition) bool { return other.index == s.index })
-		column := c.src.pairs[l.index].source
-		if other || l.inside() || column.Family != sqldb.FamilyInt ||
-			strings.Contains(strings.ToLower(s.when), "select") {
-			return false, nil
-		}
-		if whole, err := c.whole(ctx, column.Name); err != nil || !whole {
-			return false, err
-		}
-		shifts = append(shifts, s)
-	}
-	c.shifts = shifts
-	return true, nil
 }
 
 // addition is what is added to the keys of one table in a column.
@@ -354,10 +343,8 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 }
 
 // direct copies chunk by chunk from database to database, until the target refuses something. The program
-// only asks where a full chunk ends. copyRows copies the next one, and returns how many rows there were, and
-// the position of the last one.
-func (c *copier) direct(ctx context.Context,
-	copyRows func(ctx context.Context) (n int64, last []string, err error)) (err error) {
+// only asks where a full chunk ends.
+func (c *copier) direct(ctx context.Context, copyRows rowsCopier) (err error) {
 	if c.after, err = c.src.sel.position(ctx, c.src, nil, c.entry.read); err != nil {
 		return err
 	}
@@ -383,7 +370,7 @@ func (c *copier) direct(ctx context.Context,
 }
 
 // insertSelect lets the target read the source, whose tables have a prefix there.
-func (c *copier) insertSelect(prefix string) func(ctx context.Context) (n int64, last []string, err error) {
+func (c *copier) insertSelect(prefix string) rowsCopier {
 	k := c.ws.target.Kind
 	s := c.src.sel
 	s.prefix = prefix
