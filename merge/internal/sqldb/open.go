@@ -32,11 +32,11 @@ func Open(ctx context.Context, open func(ctx context.Context, dsn string) (*sql.
 		return nil, errors.Join(err, pool.Close())
 	}
 	d := &DB{Name: name, pool: pool, conn: conn}
-	if err := setUp(ctx, d, target); err != nil {
-		return nil, errors.Join(err, d.Close())
+	if err = setUp(ctx, d, target); err == nil {
+		err = readCatalog(ctx, d)
 	}
-	if err := readCatalog(ctx, d); err != nil {
-		return nil, errors.Join(err, d.Close())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrOpen, name, err), d.Close())
 	}
 	return d, nil
 }
@@ -55,7 +55,7 @@ func readCatalog(ctx context.Context, d *DB) (err error) {
 		err = read.objects(ctx, d)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: reading the catalog failed: %w", d.Name, err)
+		return fmt.Errorf("reading the catalog failed: %w", err)
 	}
 	for _, t := range d.Tables {
 		for _, name := range t.Triggers {
@@ -73,8 +73,7 @@ func readCatalog(ctx context.Context, d *DB) (err error) {
 func setUp(ctx context.Context, d *DB, target bool) error {
 	kind, tidb, err := kindOf(ctx, d.conn)
 	if err != nil {
-		return fmt.Errorf("%w: %s: it is not SQLite, MySQL, MariaDB or PostgreSQL: %w", ErrOpen, d.Name,
-			err)
+		return fmt.Errorf("it is not SQLite, MySQL, MariaDB or PostgreSQL: %w", err)
 	}
 	d.Kind, d.TiDB = kind, tidb
 	if kind == PostgreSQL {
@@ -83,8 +82,8 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		}
 	}
 	if tidb && !target {
-		return fmt.Errorf("%w: %s: it is TiDB, which has no sessions that only read, so a merge cannot promise "+
-			"to leave it as it is; TiDB can be the target only", ErrOpen, d.Name)
+		return errors.New("it is TiDB, which has no sessions that only read, so a merge cannot promise to leave it " +
+			"as it is; TiDB can be the target only")
 	}
 	settings := map[Kind][]string{
 		SQLite: {"PRAGMA busy_timeout = 10000"},
@@ -120,7 +119,7 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 	}
 	for _, s := range slices.Concat(settings, role[kind], unlimited(kind)) {
 		if err := d.Exec(ctx, s); err != nil {
-			return fmt.Errorf("%w: %s: setting up the session failed: %w", ErrOpen, d.Name, err)
+			return fmt.Errorf("setting up the session failed: %w", err)
 		}
 	}
 	if target {
@@ -132,12 +131,9 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		PostgreSQL: "SELECT COALESCE(current_schema(), '')",
 	}[kind]), &d.Catalog)
 	if err == nil && d.Catalog == "" && kind == MySQL {
-		err = errors.New("the DSN names no database")
+		return errors.New("the DSN names no database")
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrOpen, d.Name, err)
-	}
-	return nil
+	return err
 }
 
 // refusePooler returns an error if a connection has no session of the server to itself, as with PgBouncer in
@@ -152,12 +148,12 @@ func refusePooler(ctx context.Context, d *DB) error {
 	}
 	// The driver has prepared a statement in one session, and another one does not know it, or had it already.
 	if state := dialect.State(err); shared || state == "42P05" || state == "26000" {
-		return fmt.Errorf("%w: %s: its connections go through a pooler that gives each transaction another "+
-			"session, such as PgBouncer in transaction mode, and what a merge sets for its session would meet the "+
-			"programs of the game: name the server itself in the DSN, or a pooler in session mode", ErrOpen, d.Name)
+		return errors.New("its connections go through a pooler that gives each transaction another session, such as " +
+			"PgBouncer in transaction mode, and what a merge sets for its session would meet the programs of the " +
+			"game: name the server itself in the DSN, or a pooler in session mode")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: looking for a pooler: %w", ErrOpen, d.Name, err)
+		return fmt.Errorf("looking for a pooler: %w", err)
 	}
 	return nil
 }
@@ -170,21 +166,21 @@ func sharesSession(ctx context.Context, d *DB) (shared bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, other.Close()) }()
-	var first, others, second int64
-	const session = "SELECT pg_backend_pid()"
-	if err := d.conn.QueryRowContext(ctx, session).Scan(&first); err != nil {
-		return false, err
-	}
-	tx, err := other.BeginTx(ctx, nil)
+	session, beside := d.SQL("SELECT pg_backend_pid()"), &DB{Name: d.Name, Kind: d.Kind, conn: other}
+	first, err := d.Number(ctx, session)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
-	if err := tx.QueryRowContext(ctx, session).Scan(&others); err != nil || others == first {
-		return others == first, err
-	}
-	err = d.conn.QueryRowContext(ctx, session).Scan(&second)
-	return second != first, err
+	err = beside.Transaction(ctx, func() error {
+		others, err := beside.Number(ctx, session)
+		if shared = others == first; err != nil || shared {
+			return err
+		}
+		second, err := d.Number(ctx, session)
+		shared = second != first
+		return err
+	})
+	return shared, err
 }
 
 // unlimited returns the statements by which a session ends only with its connection, however long it waits
