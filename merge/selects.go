@@ -70,12 +70,11 @@ func (s selection) orphan(j *tableJob, ref sqldb.Reference, alias string, above 
 			return refers + " AND " + lost
 		}
 		return ""
-	case parent.sources[s.server] == nil: // the server has no such table
-		return s.ws.elsewhere.unless(s, j, ref, alias, refers)
+	case parent.sources[s.server] != nil:
+		other := alias + "p"
+		refers += " AND " + s.without(j, ref, alias, other, s.kept(parent, other, append(above, j.name)...))
 	}
-	other := alias + "p"
-	return s.ws.elsewhere.unless(s, j, ref, alias,
-		refers+" AND "+s.without(j, ref, alias, other, s.kept(parent, other, append(above, j.name)...)))
+	return s.ws.elsewhere.unless(s, j, ref, alias, refers)
 }
 
 // refers returns the condition under which a row has a reference. It is "" if its server lacks a column of

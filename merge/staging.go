@@ -194,8 +194,9 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	terms, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
-		some, err := s.some(ctx, key)
-		if err != nil || !some {
+		n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (", sqldb.SelectSorted(t.Kind), "1 AS merge_one FROM ",
+			s.name, " WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+		if err != nil || n == 0 {
 			return 0, err
 		}
 	}
@@ -219,15 +220,6 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 		err = t.Analyze(ctx, s.found)
 	}
 	return n, err
-}
-
-// some reports whether some rows are equal in a key.
-func (s *stage) some(ctx context.Context, key sqldb.UniqueKey) (bool, error) {
-	t := s.ws.target
-	terms, conditions := key.Terms(t.Kind)
-	n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (", sqldb.SelectSorted(t.Kind), "1 AS merge_one FROM ",
-		s.name, " WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
-	return n > 0, err
 }
 
 // stagedRow is a row of a group.
