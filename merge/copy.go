@@ -251,12 +251,16 @@ func (c *copier) writeChunk(ctx context.Context, read chunk) error {
 // commit does a part of the work and says so in the journal, in one transaction, and goes on behind it. The
 // work may change what the journal will say.
 func (c *copier) commit(ctx context.Context, next *entry, work func() error) error {
-	err := c.ws.target.Unflushed(ctx, func() (last bool, err error) {
-		if err := work(); err != nil {
-			return false, err
+	err := c.ws.target.Transaction(ctx, func() error {
+		err := work()
+		if err == nil && !next.done {
+			err = c.ws.target.Unflushed(ctx)
+		}
+		if err != nil {
+			return err
 		}
 		c.ws.failpoint("written")
-		return next.done, c.ws.journal.record(ctx, next)
+		return c.ws.journal.record(ctx, next)
 	})
 	if err == nil {
 		c.written(*next)
@@ -332,10 +336,7 @@ func (c *copier) quarantine(ctx context.Context, r row, reason error) error {
 			contents[name] = sqldb.Text(r.values[i])
 		}
 	}
-	text, err := json.Marshal(contents)
-	if err != nil {
-		return err
-	}
+	text, _ := json.Marshal(contents) // which never fails for texts
 	// The table has room for the beginning of the reason.
 	words := []rune(strings.ToValidUTF8(strings.ReplaceAll(reason.Error(), "\x00", ""), "?"))
 	return keepRows(ctx, c.ws.target, tableQuarantine, []any{c.src.job.name, c.src.owner.Number,

@@ -402,7 +402,7 @@ func (l link) meets(o link) bool {
 		return slices.Contains(o.columns(), name)
 	})
 	return shared && l.bits.meets(o.bits) &&
-		(l.path == "" || o.path == "" || slices.Equal(l.steps(), o.steps()))
+		(l.path == "" || o.path == "" || samePath(l.path, o.path))
 }
 
 // repeats reports whether two references say the same of every key: that it is a key of one table, in one
@@ -412,13 +412,11 @@ func (l link) repeats(o link) bool {
 		(l.path == "") == (o.path == "") && l.meets(o)
 }
 
-// steps returns the steps of the path, so that a path is the same however it is written.
-func (l link) steps() []jsonStep {
-	steps, err := parsePath(l.path)
-	if err != nil { // The plan is refused for it.
-		return []jsonStep{{name: l.path}}
-	}
-	return steps
+// samePath reports whether two paths lead to the same place, however they are written.
+func samePath(a, b string) bool {
+	x, _ := parsePath(a) // No plan with another path is accepted.
+	y, _ := parsePath(b)
+	return slices.Equal(x, y)
 }
 
 // parts returns what a row has in the columns of the reference, or nil if that is no reference.

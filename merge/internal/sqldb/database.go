@@ -136,40 +136,31 @@ func (d *DB) Holds(ctx context.Context, table string) (bool, error) {
 
 // Transaction runs fn between BEGIN and COMMIT, and rolls back if either fails.
 func (d *DB) Transaction(ctx context.Context, fn func() error) error {
-	return d.transaction(ctx, func() (string, error) { return "COMMIT", fn() })
-}
-
-// Unflushed is Transaction for a part of the work that can be done once more. Unless fn returns that it was
-// the last part, PostgreSQL does not wait for the disk then. If that server crashes, the last of these
-// transactions may be gone, each as a whole and only together with all that came after it. The next
-// transaction that waits for the disk makes all of them last.
-//
-// See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
-// session.
-func (d *DB) Unflushed(ctx context.Context, fn func() (last bool, err error)) error {
-	return d.transaction(ctx, func() (string, error) {
-		last, err := fn()
-		if last || d.Kind != PostgreSQL {
-			return "COMMIT", err
-		}
-		return "SET LOCAL synchronous_commit = off; COMMIT", err
-	})
-}
-
-// transaction runs fn, which returns how to commit.
-func (d *DB) transaction(ctx context.Context, fn func() (commit string, err error)) error {
 	// On SQLite, a transaction that starts with a read cannot wait for the write lock.
-	if err := d.Exec(ctx, "BEGIN"+only(SQLite, d.Kind, " IMMEDIATE")); err != nil {
+	err := d.Exec(ctx, "BEGIN"+only(SQLite, d.Kind, " IMMEDIATE"))
+	if err != nil {
 		return err
 	}
-	commit, err := fn()
-	if err == nil {
-		if err = d.Exec(ctx, commit); err == nil {
+	if err = fn(); err == nil {
+		if err = d.Exec(ctx, "COMMIT"); err == nil {
 			return nil
 		}
 	}
 	// The context may have ended, but the transaction must end in any case.
 	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
+}
+
+// Unflushed is for a transaction that can be done once more: PostgreSQL does not wait for the disk at its end.
+// If that server crashes, the last of these transactions may be gone, each as a whole and only together with
+// all that came after it. The next transaction that waits for the disk makes all of them last.
+//
+// See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
+// session.
+func (d *DB) Unflushed(ctx context.Context) error {
+	if d.Kind != PostgreSQL {
+		return nil
+	}
+	return d.Exec(ctx, "SET LOCAL synchronous_commit = off")
 }
 
 // Analyze lets PostgreSQL know how many rows a new table has. It takes tables that it knows nothing of for
