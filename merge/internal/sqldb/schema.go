@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -56,6 +57,31 @@ func references() func(t *Table, row []string) {
 		if ref.Columns = append(ref.Columns, row[2]); row[4] != "" {
 			ref.Target = append(ref.Target, row[4])
 		}
+	}
+}
+
+// columns returns what adds columns, with their families by the names of their types. The rows hold table,
+// column, type and its name, then 1 where the column takes NULL, has a default, is counted, and is computed,
+// then how many characters and digits of a second it keeps, its collation, the rule by which it folds texts,
+// its default, the expression that computes it, and the type without limits and as it is spelled.
+func columns(family func(name string) Family) func(t *Table, row []string) {
+	return func(t *Table, row []string) {
+		c := &Column{
+			Name: row[1], Declared: row[2], Family: family(row[3]), labels: row[3] == "(enum)",
+			Nullable: row[4] == "1", HasDefault: row[5] == "1" || row[6] == "1", counted: row[6] == "1",
+			Generated: row[7] == "1", Collation: row[10], folds: row[11], Default: wholeNumber(row[12]),
+			unlimited: row[14], Spelled: row[15],
+		}
+		if c.Family == FamilyText {
+			c.MaxChars, _ = strconv.Atoi(row[8]) // The limit of a LONGTEXT may not fit, and never matters.
+		}
+		c.precision, _ = strconv.Atoi(row[9])
+		def, ok := strings.CutPrefix(strings.Trim(row[12], "()"), "nextval(`")
+		if ok && c.Family == FamilyInt { // the default of another column may be such a text
+			c.sequence = "`" + def
+		}
+		t.Columns = append(t.Columns, c)
+		compute(t, c.Name, row[13])
 	}
 }
 

@@ -3,14 +3,14 @@ package sqldb
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // mysqlFamily returns the family of a type.
 func mysqlFamily(name string) Family {
 	return familyOf(name, map[Family]string{
-		FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyFloat: "float double",
+		FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyBool: "bit(1)",
+		FamilyFloat:   "float double",
 		FamilyDecimal: "decimal", FamilyText: "char varchar tinytext text mediumtext longtext enum set",
 		FamilyBytes: "binary varbinary tinyblob blob mediumblob longblob", FamilyTime: "datetime timestamp",
 		FamilyDate: "date", FamilyClock: "time", FamilyJSON: "json", FamilyUUID: "uuid",
@@ -34,48 +34,22 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			FROM information_schema.statistics o WHERE o.table_schema = s.table_schema AND
 			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL)
 			ORDER BY table_name, index_name, seq_in_index`, addSorted()},
-		reading{`SELECT table_name, column_name, data_type, column_type, is_nullable, column_default IS NOT NULL,
-			extra, character_maximum_length, collation_name, datetime_precision, column_default,
-			generation_expression FROM information_schema.columns WHERE table_schema = DATABASE()
-			ORDER BY table_name, ordinal_position`, mysqlColumn},
+		// DEFAULT_GENERATED marks a default that is an expression, not a generated column. All collations but those
+		// of which the names end like this ignore blanks at the end. The catalog escapes quotes in expressions.
+		reading{`SELECT table_name, column_name, LOWER(column_type), CASE LOWER(column_type) WHEN 'bit(1)' THEN
+			'bit(1)' ELSE LOWER(data_type) END, is_nullable = 'YES', column_default IS NOT NULL,
+			UPPER(extra) LIKE '%AUTO_INCREMENT%', UPPER(extra) LIKE '%VIRTUAL%' OR
+			UPPER(extra) LIKE '%STORED GENERATED%' OR UPPER(extra) LIKE '%PERSISTENT%', character_maximum_length,
+			datetime_precision, collation_name, CASE WHEN collation_name NOT LIKE '%\_0900\_bin' AND
+			collation_name NOT LIKE '%\_nopad\_bin' THEN collation_name END, column_default,
+			REPLACE(generation_expression, '\\''', ''''), '', column_type FROM information_schema.columns
+			WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`, columns(mysqlFamily)},
 		reading{`SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
 			FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
 			AND referenced_table_schema = DATABASE()
 			ORDER BY table_name, constraint_name, ordinal_position`, references()},
 		reading{`SELECT event_object_table, trigger_name FROM information_schema.triggers
 			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger})
-}
-
-func mysqlColumn(t *Table, row []string) {
-	extra := strings.ToUpper(row[6])
-	c := &Column{
-		Name: row[1], Declared: strings.ToLower(row[3]), Spelled: row[3],
-		Family:   mysqlFamily(strings.ToLower(row[2])),
-		Nullable: row[4] == "YES", Collation: row[8],
-		counted:    strings.Contains(extra, "AUTO_INCREMENT"),
-		HasDefault: row[5] == "1" || strings.Contains(extra, "AUTO_INCREMENT"), Default: wholeNumber(row[10]),
-		// DEFAULT_GENERATED marks a default that is an expression, not a generated column.
-		Generated: strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") ||
-			strings.Contains(extra, "PERSISTENT"),
-	}
-	if c.Declared == "bit(1)" {
-		c.Family = FamilyBool
-	}
-	if c.Family == FamilyText {
-		// These alone do not ignore blanks at the end.
-		if !strings.HasSuffix(c.Collation, "_0900_bin") && !strings.HasSuffix(c.Collation, "_nopad_bin") {
-			c.folds = c.Collation
-		}
-		// The limit of a LONGTEXT never matters, and the number may not fit.
-		c.MaxChars, _ = strconv.Atoi(row[7])
-	}
-	c.precision, _ = strconv.Atoi(row[9])
-	def, ok := strings.CutPrefix(strings.Trim(row[10], "()"), "nextval(`")
-	if ok && c.Family == FamilyInt { // the default of another column may be such a text
-		c.sequence = "`" + def
-	}
-	t.Columns = append(t.Columns, c)
-	compute(t, c.Name, mysqlExpression(row[11]))
 }
 
 func mysqlKeyPart(t *Table, row []string) {

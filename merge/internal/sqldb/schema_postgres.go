@@ -3,15 +3,14 @@ package sqldb
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
-// postgresFamily returns the family of a type that is no enumeration.
+// postgresFamily returns the family of a type. All enumerations have one name here.
 func postgresFamily(name string) Family {
 	return familyOf(name, map[Family]string{
 		FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
-		FamilyText: "text varchar bpchar citext name", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
+		FamilyText: "text varchar bpchar citext name (enum)", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
 		FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
 		FamilyUUID: "uuid",
 	})
@@ -45,19 +44,23 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			WHERE c.relnamespace = {here} AND NOT i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL
 			ORDER BY c.relname, x.relname, k.n`, addSorted()},
 		// What a collation does stands in other columns in other versions.
-		reading{`SELECT c.relname, a.attname, t.typname, t.typtype::text, format_type(a.atttypid, a.atttypmod),
-			a.attnotnull, a.atthasdef, a.attidentity <> '' OR pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%',
-			a.attgenerated <> '', GREATEST(a.atttypmod, d.typtypmod), NULLIF(a.attcollation, 0)::regcollation,
+		reading{`SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+			CASE t.typtype WHEN 'e' THEN '(enum)' ELSE t.typname END, NOT a.attnotnull, a.atthasdef,
+			a.attidentity <> '' OR pg_get_expr(e.adbin, e.adrelid) LIKE 'nextval(%', a.attgenerated <> '',
+			CASE WHEN t.typname IN ('varchar', 'bpchar') AND m.od > 4 THEN m.od - 4 END,
+			CASE WHEN t.typname IN ('time', 'timestamp', 'timestamptz') AND m.od >= 0 THEN m.od ELSE 6 END,
+			NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
-			format_type(a.atttypid, -1), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END,
-			pg_get_expr(e.adbin, e.adrelid)
+			pg_get_expr(e.adbin, e.adrelid), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END,
+			format_type(a.atttypid, -1), ''
 			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type d ON d.oid = a.atttypid
+			CROSS JOIN LATERAL (SELECT GREATEST(a.atttypmod, d.typtypmod) AS od) AS m
 			JOIN pg_type t ON t.oid = CASE d.typtype WHEN 'd' THEN d.typbasetype ELSE d.oid END
 			LEFT JOIN pg_collation l ON l.oid = a.attcollation
 			LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
 			WHERE c.relnamespace = {here} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
-			ORDER BY c.relname, a.attnum`, postgresColumn},
+			ORDER BY c.relname, a.attnum`, columns(postgresFamily)},
 		reading{`SELECT c.relname, o.conname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
 			WHERE o.contype = 'x' AND c.relnamespace = {here} ORDER BY 1, 2`,
 			func(t *Table, row []string) { t.Exclusions = append(t.Exclusions, row[1]) }},
@@ -79,26 +82,6 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 // here puts the schema in which PostgreSQL creates tables into a statement.
 func here(text string) string {
 	return strings.ReplaceAll(text, "{here}", "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())")
-}
-
-func postgresColumn(t *Table, row []string) {
-	mod, _ := strconv.Atoi(row[9]) // -1 without a limit
-	c := &Column{
-		Name: row[1], Declared: row[4], Family: postgresFamily(row[2]), Nullable: row[5] == "0",
-		HasDefault: row[6] == "1" || row[7] == "1", counted: row[7] == "1", Generated: row[8] == "1",
-		Collation: row[10], precision: 6, folds: row[11], labels: row[3] == "e",
-		unlimited: row[12], Default: wholeNumber(row[14]),
-	}
-	switch {
-	case c.Family == FamilyOther && c.labels:
-		c.Family = FamilyText
-	case row[2] == "varchar" || row[2] == "bpchar":
-		c.MaxChars = max(mod-4, 0)
-	case (c.Family == FamilyTime || c.Family == FamilyClock) && mod >= 0:
-		c.precision = mod
-	}
-	t.Columns = append(t.Columns, c)
-	compute(t, c.Name, row[13])
 }
 
 func postgresKeyPart(t *Table, row []string) {

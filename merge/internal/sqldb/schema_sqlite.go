@@ -40,8 +40,8 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d,
 		reading{"SELECT m.name" + sqliteOwn, func(*Table, []string) {}},
 		// hidden: 1 is a hidden column of a virtual table, 2 and 3 are generated columns.
-		reading{`SELECT m.name, x.name, x.type, x."notnull", x.dflt_value IS NOT NULL, x.pk, x.hidden,
-			x.dflt_value` +
+		reading{`SELECT m.name, x.name, x.type, x.type, x."notnull" = 0 AND x.pk = 0, x.dflt_value IS NOT NULL, 0,
+			x.hidden <> 0, '', -1, '', '', x.dflt_value, '', '', ''` +
 			sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
 		reading{"SELECT m.name, x.name" + sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 " +
 			"ORDER BY m.name, x.pk", func(t *Table, row []string) { t.Primary = append(t.Primary, row[1]) }},
@@ -111,16 +111,11 @@ func sqliteFolds(t *Table, statement string) {
 }
 
 func sqliteColumn(t *Table, row []string) {
-	c := &Column{
-		Name: row[1], Declared: row[2], Family: sqliteFamily(row[2]), precision: -1,
-		Nullable: row[3] == "0" && row[5] == "0", HasDefault: row[4] == "1", Generated: row[6] != "0",
-		Default: wholeNumber(row[7]),
-	}
 	// SQLite does not enforce the limit, but the application that declared it relies on it.
 	if m := charLimit.FindStringSubmatch(row[2]); m != nil {
-		c.MaxChars, _ = strconv.Atoi(m[1]) // a number that does not fit is no limit
+		row[8] = m[1]
 	}
-	t.Columns = append(t.Columns, c)
+	columns(sqliteFamily)(t, row)
 }
 
 func sqliteKeyPart(t *Table, row []string) {
