@@ -56,9 +56,6 @@ func (o *keyOffsets) find(ctx context.Context) error {
 	if o.added != nil {
 		return nil
 	}
-	if stored, err := o.read(ctx); err != nil || stored {
-		return err
-	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
 		zeros: map[tableServer]bool{}}
 	var apart []*apartTable
@@ -78,7 +75,11 @@ func (o *keyOffsets) find(ctx context.Context) error {
 			apart = append(apart, &apartTable{name: j.name, key: c.Name, own: spans})
 		}
 	}
-	if err := found.apart(ctx, apart); err != nil {
+	stored, err := found.read(ctx)
+	if err == nil && !stored {
+		err = found.apart(ctx, apart)
+	}
+	if err != nil {
 		return fmt.Errorf("a range for the keys cannot be found: %w", err)
 	}
 	*o = *found
@@ -211,42 +212,27 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 	return nil
 }
 
-// read reads what a run has stored; it reports whether there is anything.
+// read takes what a run has stored for what is added now; it reports whether there is anything.
 func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 	t := o.ws.target
 	state, err := o.ws.journal.state(ctx)
 	if err != nil || state.name == "" {
 		return false, err
 	}
-	added, counters, zeros := map[tableServer]int64{}, map[tableServer]int64{}, map[tableServer]bool{}
+	o.added, o.counters = map[tableServer]int64{}, map[tableServer]int64{}
 	q := t.SQL("SELECT tbl, server, added, counter FROM ", t.Kind.Quote(tableOffsets))
-	err = t.Each(ctx, q, func(values []any) error {
+	return true, t.Each(ctx, q, func(values []any) error {
 		n, err := numbers(values[1:]...)
 		if err != nil {
 			return fmt.Errorf("%s cannot be read: %w", tableOffsets, err)
 		}
 		share := tableServer{sqldb.Text(values[0]), n[0]}
-		counters[share] = n[2]
+		o.counters[share] = n[2]
 		if j := o.ws.jobs[share.table]; j != nil && j.plan.Renumber != "" {
-			added[share] = n[1]
+			o.added[share] = n[1]
 		}
 		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	for j, src := range o.ws.sources() { // they are what they were, so this has not changed either
-		if _, moved := added[src.share()]; !moved || src.table.Column(j.key().Name) == nil {
-			continue
-		}
-		span, _, err := src.sel.counted(ctx, j.name, j.key().Name)
-		if err != nil {
-			return false, err
-		}
-		zeros[src.share()] = span.least == 0
-	}
-	o.added, o.counters, o.zeros = added, counters, zeros
-	return true, nil
 }
 
 // rows returns the offsets as merge_offsets has them.
