@@ -21,12 +21,13 @@ var (
 // DB is one database, and the one connection to it that everything goes through. Session settings, temporary
 // tables and transactions belong to that connection. A DB is not safe for concurrent use.
 type DB struct {
-	Name   string // what errors call the database; never its DSN
-	Kind   Kind
-	TiDB   bool // it is TiDB, which is of the kind MySQL
-	pool   *sql.DB
-	conn   *sql.Conn
-	Tables map[string]*Table // the catalog, as it was when the database was opened
+	Name    string // what errors call the database; never its DSN
+	Kind    Kind
+	TiDB    bool   // it is TiDB, which is of the kind MySQL
+	version string // of the server
+	pool    *sql.DB
+	conn    *sql.Conn
+	Tables  map[string]*Table // the catalog, as it was when the database was opened
 	// Objects are what the database has besides these tables.
 	Objects []Object
 	// Catalog is where another database of the same kind finds this one: the database name on MySQL, the file

@@ -71,17 +71,17 @@ func readCatalog(ctx context.Context, d *DB) (err error) {
 // setUp detects the kind and sets what the merge relies on: times in UTC, text forms that can be read back,
 // strict checking of values, and sources that cannot be written to.
 func setUp(ctx context.Context, d *DB, target bool) error {
-	kind, tidb, err := kindOf(ctx, d.conn)
+	kind, version, err := kindOf(ctx, d.conn)
 	if err != nil {
 		return fmt.Errorf("it is not SQLite, MySQL, MariaDB or PostgreSQL: %w", err)
 	}
-	d.Kind, d.TiDB = kind, tidb
+	d.Kind, d.version, d.TiDB = kind, version, strings.Contains(version, "TiDB")
 	if kind == PostgreSQL {
 		if err := refusePooler(ctx, d); err != nil {
 			return err
 		}
 	}
-	if tidb && !target {
+	if d.TiDB && !target {
 		return errors.New("it is TiDB, which has no sessions that only read, so a merge cannot promise to leave it " +
 			"as it is; TiDB can be the target only")
 	}
@@ -209,19 +209,16 @@ func makeRoom(ctx context.Context, d *DB) {
 	}
 }
 
-// kindOf asks a database what it is, and whether it is TiDB.
-func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, tidb bool, err error) {
-	var version string
+// kindOf asks a database what it is.
+func kindOf(ctx context.Context, conn *sql.Conn) (kind Kind, version string, err error) {
 	if conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
-		return SQLite, false, nil
+		return SQLite, version, nil
 	}
-	if err := conn.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return "", false, err
-	}
+	err = conn.QueryRowContext(ctx, "SELECT version()").Scan(&version)
 	if strings.Contains(version, "PostgreSQL") {
-		return PostgreSQL, false, nil
+		return PostgreSQL, version, err
 	}
-	return MySQL, strings.Contains(version, "TiDB"), nil
+	return MySQL, version, err
 }
 
 // Lock makes sure that no other run works on this database, and returns the function that releases the lock.

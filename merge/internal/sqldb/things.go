@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// showCreate returns the statement that makes a table or a sequence of MySQL.
-func (d *DB) showCreate(ctx context.Context, kind, name string) (text string, err error) {
-	err = d.Row(ctx, d.SQL("SHOW CREATE ", strings.ToUpper(kind), " ", MySQL.Quote(name)), &name, &text)
+// showCreate returns the statement that makes a table of MySQL.
+func (d *DB) showCreate(ctx context.Context, table string) (text string, err error) {
+	err = d.Row(ctx, d.SQL("SHOW CREATE TABLE ", MySQL.Quote(table)), &table, &text)
 	return text, err
 }
 
@@ -31,11 +31,11 @@ func (d *DB) Definition(ctx context.Context, t *Table) (string, error) {
 	if known || d.Kind != MySQL {
 		return text, nil
 	}
-	text, err := d.showCreate(ctx, "table", t.Name)
+	text, err := d.showCreate(ctx, t.Name)
 	if err != nil {
 		return "", err
 	}
-	text = d.definitions[""] + "\n" + autoIncrement.ReplaceAllString(text, "")
+	text = d.version + "\n" + autoIncrement.ReplaceAllString(text, "")
 	checks := jsonCheck.ReplaceAllString(text, "")
 	if strings.Contains(checks, " CHECK (") || strings.Contains(checks, " enum(") ||
 		strings.Contains(checks, "PARTITION BY") {
@@ -52,15 +52,12 @@ var (
 )
 
 // readDefinitions reads the definitions of all tables, by their names. MySQL can only be asked for one at a
-// time, so for it this is its version, under no name.
+// time.
 func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	switch d.Kind {
 	case MySQL:
-		var version string
-		err := d.Row(ctx, d.SQL("SELECT VERSION()"), &version)
-		all[""] = version
-		return all, err
+		return all, nil
 	case SQLite:
 		rows, err := d.Strings(ctx, d.SQL("SELECT tbl_name, sql FROM sqlite_master "+
 			"WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name"))

@@ -67,7 +67,7 @@ func (r *Trial) definition(ctx context.Context, t *Table) ([]string, error) {
 	case PostgreSQL:
 		return r.postgres(ctx, t)
 	case MySQL:
-		text, err := r.d.showCreate(ctx, "table", t.Name)
+		text, err := r.d.showCreate(ctx, t.Name)
 		if err != nil {
 			return nil, err
 		}
