@@ -177,7 +177,6 @@ type entry struct {
 	done          bool
 }
 
-// entries reads the journal.
 func (jr *journal) entries(ctx context.Context) (map[string]map[tableServer]*entry, error) {
 	all := map[string]map[tableServer]*entry{stepCopy: {}, stepFill: {}}
 	q := jr.target.SQL("SELECT step, tbl, fingerprint, server, expected, rows_read, ",

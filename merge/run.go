@@ -21,7 +21,6 @@ type runner struct {
 	entries   map[string]map[tableServer]*entry
 }
 
-// run is [Merge.Run].
 func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	began := time.Now()
 	report = r.report

@@ -43,7 +43,6 @@ const stageDefinition = "merge_n BIGINT DEFAULT 0 PRIMARY KEY, merge_server BIGI
 	"merge_exempt BIGINT, merge_old VARCHAR(2000), merge_tries BIGINT DEFAULT 0, merge_row VARCHAR(500), " +
 	"merge_new VARCHAR(500)"
 
-// fixedColumns returns these columns.
 func fixedColumns() []*sqldb.Column { return defined(stageDefinition) }
 
 // newStage makes the temporary table and fills it with the rows as they would be written.
@@ -89,7 +88,6 @@ func stagedColumns(j *tableJob, keys []sqldb.UniqueKey) []*sqldb.Column {
 	})
 }
 
-// create makes the temporary tables.
 func (s *stage) create(ctx context.Context) error {
 	t := s.ws.target
 	columns := []string{stageDefinition}

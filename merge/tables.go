@@ -208,7 +208,6 @@ func (src *sourceTable) index(name string) int {
 	return slices.IndexFunc(src.pairs, func(p pair) bool { return p.target.Name == name })
 }
 
-// positions returns the positions of several columns.
 func (src *sourceTable) positions(names []string) []int {
 	indexes := make([]int, len(names))
 	for i, name := range names {
@@ -305,7 +304,6 @@ type link struct {
 	bits   bits   // where the key is in a number, and the further columns
 }
 
-// columns returns all columns of the link.
 func (l link) columns() []string { return l.bits.columns(l.column) }
 
 // inside reports whether keys are only a part of what the column holds.

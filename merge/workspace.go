@@ -155,7 +155,6 @@ func (ws *workspace) databases() []*sqldb.DB {
 	return all
 }
 
-// close closes all databases.
 func (ws *workspace) close() error {
 	var err error
 	for _, d := range ws.databases() {

@@ -282,7 +282,6 @@ type cell struct {
 	text bool // bytes become a string
 }
 
-// Scan takes the value.
 func (c *cell) Scan(v any) error {
 	b, ok := v.([]byte)
 	switch {

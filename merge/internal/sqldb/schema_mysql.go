@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// mysqlFamily returns the family of a type.
 func mysqlFamily(name string) Family {
 	return familyOf(name, map[Family]string{
 		FamilyInt: "tinyint smallint mediumint int bigint year bit", FamilyBool: "bit(1)",
@@ -17,7 +16,6 @@ func mysqlFamily(name string) Family {
 	})
 }
 
-// mysqlTables reads the tables of the current database.
 func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d,
 		reading{`SELECT t.table_name, e.engine FROM information_schema.tables t

@@ -35,7 +35,6 @@ func sqliteFamily(declared string) Family {
 const sqliteOwn = ` FROM (SELECT name, sql FROM sqlite_master WHERE type = 'table'
 	AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m `
 
-// sqliteTables reads the tables of a SQLite database.
 func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 	return readTables(ctx, d,
 		reading{"SELECT m.name" + sqliteOwn, func(*Table, []string) {}},

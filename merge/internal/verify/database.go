@@ -24,7 +24,6 @@ const (
 	postgres
 )
 
-// quote returns a name as an identifier.
 func (k kind) quote(name string) string {
 	mark := `"`
 	if k == mysql {
@@ -193,7 +192,6 @@ func (d *database) text(ctx context.Context, text string, args ...any) string {
 	return rows[0][0]
 }
 
-// number reads one whole number.
 func (d *database) number(ctx context.Context, text string) int64 {
 	return d.parse(d.text(ctx, text))
 }

@@ -344,7 +344,6 @@ func (e *expecter) followed(r reference, parent *job, text string) (string, bool
 	return string(now), true
 }
 
-// list moves the keys of a list.
 func (e *expecter) list(r reference, parent *job, text string) string {
 	separator, begin, end := r.list, "", ""
 	if r.list == "array" {
@@ -363,7 +362,6 @@ func (e *expecter) list(r reference, parent *job, text string) string {
 	return begin + strings.Join(parts, separator) + end
 }
 
-// one moves one key.
 func (e *expecter) one(r reference, parent *job, key string) string {
 	whole := reference{link: link{columns: r.columns, parent: r.parent, targets: r.targets}}
 	changes, values := map[int]any{}, make([]any, len(e.columns))

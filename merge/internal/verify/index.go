@@ -36,7 +36,6 @@ func (x *index) len() int {
 	return len(x.memory) + int(x.used) //nolint:gosec // fewer than the rows of a table
 }
 
-// get returns the text of a hash.
 func (x *index) get(s sum) (string, bool) {
 	switch {
 	case x == nil:
@@ -54,7 +53,6 @@ func (x *index) get(s sum) (string, bool) {
 	return string(text), found
 }
 
-// set stores the text of a hash.
 func (x *index) set(s sum, text string) {
 	if x.memory != nil {
 		if _, known := x.memory[s]; !known {

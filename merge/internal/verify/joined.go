@@ -199,7 +199,6 @@ func (n *joiner) second(row *joinedRow) {
 	n.move(row, stays)
 }
 
-// equal compares two rows in some columns.
 func (n *joiner) equal(columns []int, a, b []any) bool {
 	return !slices.ContainsFunc(columns, func(pos int) bool {
 		f := n.forms[pos]

@@ -116,7 +116,6 @@ func (m *summer) leadsFar(r *edge, values []any) bool {
 	return r.far.any[r.key(m.v, own)]
 }
 
-// refers reports whether a row has the reference.
 func (m *summer) refers(r *edge, values []any) bool {
 	return !slices.ContainsFunc(r.columns, func(name string) bool {
 		pos, has := m.positions[name]
@@ -196,7 +195,6 @@ func sumTarget(ctx context.Context, j *job, stray *tally) {
 	})
 }
 
-// settleRows compares the tallies.
 func settleRows(j *job, stray *tally, attributed bool) {
 	columns := fmt.Sprintf("%d columns", len(j.columns))
 	line := func(server string, w, g *tally) {

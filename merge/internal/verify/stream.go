@@ -155,7 +155,6 @@ func (s *stream) plain(expression string) string {
 	return expression
 }
 
-// parentAlias is the alias of the parents of a link.
 func parentAlias(n int) string { return "p" + strconv.Itoa(n) }
 
 // parent returns an expression that is 1 if the parent of a row is there, and the join that finds it. The

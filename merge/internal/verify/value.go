@@ -104,7 +104,6 @@ func (f form) append(b []byte, v any) []byte {
 	return b
 }
 
-// appendText appends a value as it is.
 func (f form) appendText(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case []byte:

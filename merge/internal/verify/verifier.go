@@ -45,7 +45,6 @@ func (v *verifier) close() error {
 	return err
 }
 
-// compare notes a comparison.
 func (v *verifier) compare(what, table, server, detail, want, got string) {
 	v.findings = append(v.findings, Finding{What: what, Table: table, Server: server, Detail: detail,
 		Want: want, Got: got, OK: want == got})

@@ -79,7 +79,6 @@ func (v *verifier) all(ctx context.Context) {
 	}
 }
 
-// compare compares the rows of a table.
 func compare(ctx context.Context, j *job) {
 	if j.plan.joins() {
 		compareJoined(ctx, j)
