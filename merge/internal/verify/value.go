@@ -280,71 +280,59 @@ func cutSecond(text string, digits int) string {
 	return whole + "." + fraction + rest
 }
 
-// jsonText returns a document without blanks, with sorted keys and plain numbers. A key that is there twice
-// stays twice. A text that is no document stays as it is.
+// jsonText returns a document without blanks, with sorted names and plain numbers. A text stays as it is if it
+// is no document, or if an object in it has a name twice.
 func jsonText(text string) string {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	var b strings.Builder
-	if writeJSON(&b, d) != nil {
+	var document any
+	if d.Decode(&document) != nil {
 		return text
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return text
 	}
-	return b.String()
+	names := 0
+	written, err := json.Marshal(plain(document, &names))
+	if err != nil || names != namesIn(text) {
+		return text
+	}
+	return string(written)
 }
 
-// writeJSON writes the next value of a document.
-func writeJSON(b *strings.Builder, d *json.Decoder) error {
-	token, err := d.Token()
-	if err != nil {
-		return err
-	}
-	switch v := token.(type) {
+// plain gives the numbers of a document one form, and counts the names of its objects.
+func plain(document any, names *int) any {
+	switch v := document.(type) {
 	case json.Number:
-		b.WriteString(plainNumber(v.String()))
-	case string:
-		b.WriteString(strconv.Quote(v))
-	case json.Delim:
-		var members []member
-		for d.More() {
-			var part strings.Builder
-			name := "" // an element of a list has none, and stays where it is
-			if v == '{' {
-				token, err := d.Token()
-				if err != nil {
-					return err
-				}
-				name = fmt.Sprint(token)
-				part.WriteString(strconv.Quote(name) + ":")
-			}
-			if err := writeJSON(&part, d); err != nil {
-				return err
-			}
-			members = append(members, member{name, part.String()})
+		return json.Number(plainNumber(v.String()))
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i], names)
 		}
-		end, err := d.Token()
-		if err != nil {
-			return err
+	case map[string]any:
+		*names += len(v)
+		for name := range v {
+			v[name] = plain(v[name], names)
 		}
-		slices.SortStableFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
-		b.WriteString(v.String())
-		for i, m := range members {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(m.text)
-		}
-		fmt.Fprint(b, end)
-	default:
-		fmt.Fprint(b, v)
 	}
-	return nil
+	return document
 }
 
-// member is a member of an object, or an element of a list.
-type member struct{ name, text string }
+// namesIn counts the names in the text of a document, each of which has a colon behind it.
+func namesIn(text string) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == ':' && !quoted:
+			n++
+		}
+	}
+	return n
+}
 
 // digest is the number of rows and the sum of their hashes. The order of the rows does not matter. It is a
 // sum and not an exclusive or, in which a row that is there twice would vanish.
