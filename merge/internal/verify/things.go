@@ -40,25 +40,18 @@ func reached(was, is string) bool {
 	return !counted || counts && now.Cmp(from) >= 0
 }
 
-// parts cuts a CREATE TABLE at its commas and lines.
-func parts(statement string) (all []string) {
-	ends := func(r rune) bool { return r == ',' || r == '\n' }
-	for part := range strings.FieldsFuncSeq(statement, ends) {
-		if part = strings.TrimSpace(part); part != "" {
-			all = append(all, part)
-		}
+// parts cuts a CREATE TABLE into its lines or, if it has only one, at its commas. MySQL has each column and each
+// key of a table in one line.
+func parts(statement string) []string {
+	separator := "\n"
+	if !strings.Contains(statement, separator) {
+		separator = ","
+	}
+	all := strings.Split(statement, separator)
+	for i, part := range all {
+		all[i] = strings.TrimSuffix(strings.TrimSpace(part), ",")
 	}
 	return all
-}
-
-// sortedLines returns the lines of a statement. MySQL has each column and each key of a table in one.
-func sortedLines(statement string) []string {
-	lines := strings.Split(statement, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimSuffix(lines[i], ",")
-	}
-	slices.Sort(lines)
-	return lines
 }
 
 // takeCounters takes the counters out of the statements in which MySQL shows them.
