@@ -213,18 +213,13 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 	for i, c := range n.columns {
 		list[i] = t.expression("k", c)
 	}
-	l := lookup{d: t}
+	l, key := lookup{d: t}, n.at(n.by.columns)
 	for i, row := range batch {
-		null := func(name string) bool {
-			pos, has := n.positions[name]
-			return !has || row.values[pos] == nil
-		}
-		if slices.ContainsFunc(n.by.columns, null) || len(n.by.columns) == 0 {
+		if key == nil || slices.ContainsFunc(key, func(pos int) bool { return row.values[pos] == nil }) {
 			continue
 		}
 		var on []string
-		for part, name := range n.by.columns {
-			pos := n.positions[name]
+		for part, pos := range key {
 			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[pos], row.values[pos]))
 		}
 		l.add(i, strings.Join(list, ", "), n.name, on)
@@ -374,10 +369,8 @@ func (n *joiner) hash(values []any) sum {
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
 	var key []byte
-	for _, name := range n.target.primary {
-		if pos, has := n.positions[name]; has {
-			key = n.forms[pos].append(key, h.values[pos])
-		}
+	for _, pos := range n.at(n.target.primary) {
+		key = n.forms[pos].append(key, h.values[pos])
 	}
 	if h.id = sumOf(key); len(key) == 0 {
 		h.id = h.sum
@@ -441,16 +434,12 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 // move notes what children of the row hold in the target.
 func (n *joiner) move(row *joinedRow, held *heldRow) {
 	for _, targets := range n.targets {
-		lacks := func(name string) bool {
-			pos, has := n.positions[name]
-			return !has || row.before[pos] == nil
-		}
-		if slices.ContainsFunc(targets, lacks) {
+		key := n.at(targets)
+		if key == nil || slices.ContainsFunc(key, func(pos int) bool { return row.before[pos] == nil }) {
 			continue
 		}
 		var before, now []byte
-		for _, name := range targets {
-			pos := n.positions[name]
+		for _, pos := range key {
 			before = form{class: n.columns[pos].class, digits: -1}.append(before, row.before[pos])
 			now = form{exact: true}.append(now, held.values[pos])
 		}

@@ -46,16 +46,7 @@ type summer struct {
 }
 
 func newSummer(s *stream) *summer {
-	m := &summer{stream: s}
-	for _, name := range s.target.primary {
-		if pos, has := s.positions[name]; has {
-			m.primary = append(m.primary, pos)
-		}
-	}
-	if len(m.primary) != len(s.target.primary) {
-		m.primary = nil
-	}
-	return m
+	return &summer{stream: s, primary: s.at(s.target.primary)}
 }
 
 // add adds a row to a tally. Only the extra columns from one position on to another are the server's.
@@ -106,14 +97,10 @@ func (m *summer) leadsFar(r *edge, values []any) bool {
 		return false
 	}
 	var own []any
-	for _, name := range r.columns {
-		pos, has := m.positions[name]
-		if !has {
-			return false
-		}
+	for _, pos := range m.at(r.columns) {
 		own = append(own, values[pos])
 	}
-	return r.far.any[r.key(m.v, own)]
+	return own != nil && r.far.any[r.key(m.v, own)]
 }
 
 func (m *summer) refers(r *edge, values []any) bool {

@@ -42,6 +42,18 @@ func newStream(s *side, columns []*column) *stream {
 	return r
 }
 
+// at returns where columns are in a row, or nil if it lacks one of them.
+func (s *stream) at(names []string) (all []int) {
+	for _, name := range names {
+		pos, has := s.positions[name]
+		if !has {
+			return nil
+		}
+		all = append(all, pos)
+	}
+	return all
+}
+
 // each calls fn for every row. It is called once.
 func (s *stream) each(ctx context.Context, fn func(values []any)) {
 	rows := 0
