@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -247,13 +248,11 @@ func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values [
 	}
 	q.Add(" FROM ", r.name, " AS s")
 	return r.d.Fetch(ctx, q, Fetch{Texts: texts, Steady: true}, func(values []any) error {
-		n, err := Integer(values[0])
-		number, ok := n.(int64)
-		if err != nil || !ok {
-			return fmt.Errorf("a row of the trial has the number %v", values[0])
+		n, err := strconv.Atoi(Text(values[0]))
+		if err == nil {
+			fn(n, values[1:])
 		}
-		fn(int(number), values[1:])
-		return nil
+		return err
 	})
 }
 
