@@ -120,6 +120,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		p.Code = CodePrimaryKey
 	}
 	var answers []string
+	text := onlyText(r.job.target, key)
 	if r.leads(key) {
 		answers = append(answers, "if a column of the key holds keys of another table, declare that under "+
 			"references:, and they follow")
@@ -135,14 +136,14 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary && r.job.counted():
 		answers = append(answers,
 			"if each server has counted its own rows, they get other keys by renumber: true")
-	case primary && onlyText(r.job.target, key) == "":
+	case primary && text == "":
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
-		if column := onlyText(r.job.target, key); column != "" {
-			answers = append(answers, "if "+column+" can be another one on all but the first server, give it that "+
-				"by set:, an expression with {server}")
+		if text != "" {
+			answers = append(answers, "if "+text+" can be another one on all but the first server, give it that by "+
+				"set:, an expression with {server}")
 		}
-	case onlyText(r.job.target, key) != "" && len(r.job.target.Primary) > 0:
+	case text != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
 	if !primary || r.job.plan.Renumber == "" {
