@@ -100,7 +100,7 @@ func leaseTablesOfTarget(ws *workspace) []string {
 	return leaseTables(ws.target)
 }
 
-// nodeRecord is a row of a table of leases.
+// nodeRecord is a row of a table of leases, in the order of leaseColumns.
 type nodeRecord struct {
 	node              int64
 	owner, until      string
