@@ -177,15 +177,14 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 	if r.inside() || r.when != "" && s.server < 0 || p == nil || p.Policy == policySkip && !r.enforced {
 		return "", ""
 	}
-	// What the own server does not have, another one may.
-	there, gone := s.listed(r, r.far.there, "c"), s.listed(r, r.far.gone, "c")
+	listed := s.listed(r, "c")
 	switch {
-	case s.server >= 0 && p.Policy == policySkip && gone != "":
-		return "CASE WHEN " + gone + " THEN 0 ELSE 1 END", ""
+	case s.server >= 0 && p.Policy == policySkip && listed != "":
+		return "CASE WHEN " + listed + " THEN 0 ELSE 1 END", ""
 	case s.server >= 0 && p.Policy == policySkip:
 		return "", ""
 	case s.server >= 0 && (p.Policy == policyRebuild || table == nil):
-		return "CASE WHEN " + cmp.Or(there, "1 = 0") + " THEN 1 ELSE 0 END", ""
+		return "CASE WHEN " + cmp.Or(listed, "1 = 0") + " THEN 1 ELSE 0 END", ""
 	case table == nil:
 		return "", ""
 	}
@@ -195,15 +194,15 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 		}
 		return "c." + s.d.kind.quote(name), s.table.column(name)
 	}, r.natural)
-	if there != "" {
-		there = " OR " + there
-	}
-	switch {
-	case from == "":
+	if from == "" {
 		return "", ""
-	case len(r.natural) > 0:
-		return "CASE WHEN " + key + " IS NOT NULL" + there + " THEN 1 ELSE 0 END",
-			" LEFT JOIN " + from + " ON " + on
 	}
-	return "CASE WHEN EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")" + there + " THEN 1 ELSE 0 END", ""
+	found := "EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")"
+	if len(r.natural) > 0 {
+		found, join = key+" IS NOT NULL", " LEFT JOIN "+from+" ON "+on
+	}
+	if listed != "" { // what the own server does not have, another one may
+		found += " OR " + listed
+	}
+	return "CASE WHEN " + found + " THEN 1 ELSE 0 END", join
 }

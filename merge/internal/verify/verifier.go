@@ -523,11 +523,11 @@ func (r reference) key(v *verifier, values []any) string {
 	return string(b)
 }
 
-// far are values of a reference that the own server of a row does not decide about, as statements list them.
+// far are values of a reference that the own server of a row does not decide about: those that lead to a row that
+// only another server has or, if the plan skips the parent, those that lead to no row of it.
 type far struct {
-	there []string        // by server: they lead to a row that only another server has; "" if there are none
-	gone  []string        // by server: they lead to no row of a table that the plan skips
-	any   map[string]bool // those of there, of all servers
+	lists []string        // by server, as statements list them; "" if there are none
+	any   map[string]bool // those that lead to a row of another server, of all servers
 }
 
 // farMost is how many of these values there may be.
@@ -542,8 +542,7 @@ func findFar(ctx context.Context, j *job) {
 		if !r.means {
 			continue
 		}
-		f := far{there: make([]string, len(j.v.sources)), gone: make([]string, len(j.v.sources)),
-			any: map[string]bool{}}
+		f := far{lists: make([]string, len(j.v.sources)), any: map[string]bool{}}
 		for _, s := range j.sides {
 			s.findFar(ctx, *r, &f)
 		}
@@ -586,10 +585,9 @@ func (s *side) exactly() bool { return s.v.target.kind == sqlite && s.d.kind == 
 
 // findFar is findFar for one reference of one server.
 func (s *side) findFar(ctx context.Context, r reference, f *far) {
-	skipped, lists := s.v.jobs[r.parent] == nil, f.there
-	where := s.missing(r)
+	skipped, where := s.v.jobs[r.parent] == nil, s.missing(r)
 	if skipped {
-		where, lists = s.refers(r), f.gone
+		where = s.refers(r)
 	}
 	if where == "" {
 		return
@@ -636,16 +634,16 @@ func (s *side) findFar(ctx context.Context, r reference, f *far) {
 		s.v.compare("orphans", s.name, s.d.Name, r.String()+": values that lead to rows of other servers",
 			"at most "+strconv.Itoa(farMost), "more")
 	}
-	lists[s.server] = strings.Join(list, ", ")
+	f.lists[s.server] = strings.Join(list, ", ")
 }
 
 // listed returns the condition that a row has one of the listed values of a reference, or "" if there are
 // none. A value is one text: numbers stay as they are, and of other columns it has the digits of the bytes.
-func (s *side) listed(r reference, lists []string, alias string) string {
-	if s.server < 0 || lists == nil || lists[s.server] == "" {
+func (s *side) listed(r reference, alias string) string {
+	if s.server < 0 || r.far.lists == nil || r.far.lists[s.server] == "" {
 		return ""
 	}
-	return s.d.spelled(s.table, r.columns, alias) + " IN (" + lists[s.server] + ")"
+	return s.d.spelled(s.table, r.columns, alias) + " IN (" + r.far.lists[s.server] + ")"
 }
 
 // kept returns the condition under which a row is copied, or "". The table has the alias s.
@@ -672,7 +670,7 @@ func (s *side) missing(r reference, above ...string) string {
 		return ""
 	}
 	if p.Policy == policySkip {
-		if gone := s.listed(r, r.far.gone, "s"); gone != "" {
+		if gone := s.listed(r, "s"); gone != "" {
 			return refers + " AND " + gone
 		}
 		return ""
@@ -684,7 +682,7 @@ func (s *side) missing(r reference, above ...string) string {
 		}
 		refers += " AND NOT EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")"
 	}
-	if there := s.listed(r, r.far.there, "s"); there != "" {
+	if there := s.listed(r, "s"); there != "" {
 		refers += " AND NOT (" + there + ")"
 	}
 	return refers
