@@ -19,7 +19,6 @@ type Trial struct {
 	name    string
 	columns []*Column
 	writer  *Writer
-	raw     bool
 	singles map[int]*Writer // tables of one column, by its position
 	// written is how many rows each of the temporary tables was given since it was truncated.
 	written map[string]int
@@ -41,7 +40,7 @@ func trialKey() *Column {
 // NewTrial makes the temporary table. Only the given columns are written.
 func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Column,
 	raw bool) (*Trial, error) {
-	r := &Trial{d: d, name: name, columns: columns, raw: raw, singles: map[int]*Writer{},
+	r := &Trial{d: d, name: name, columns: columns, singles: map[int]*Writer{},
 		written: map[string]int{}}
 	statements, err := r.definition(ctx, t)
 	if err != nil {
@@ -244,7 +243,7 @@ func (r *Trial) Each(ctx context.Context, columns []int, fn func(n int, values [
 	for i, position := range columns {
 		c := r.columns[position]
 		q.Add(", ", c.ReadExpression(r.d.Kind))
-		texts[i+1] = !r.raw && c.Family != FamilyBytes && c.Family != FamilyOther
+		texts[i+1] = !r.writer.Raw && c.Family != FamilyBytes && c.Family != FamilyOther
 	}
 	q.Add(" FROM ", r.name, " AS s")
 	return r.d.Fetch(ctx, q, Fetch{Texts: texts, Steady: true}, func(values []any) error {
