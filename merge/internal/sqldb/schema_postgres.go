@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"fmt"
 	"strings"
 )
 
@@ -97,39 +96,31 @@ func postgresKeyPart(t *Table, row []string) {
 }
 
 func postgresObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, d.SQL(`SELECT n.nspname, c.relname, c.relkind::text,
-		n.nspname = current_schema(), c.relispartition, EXISTS (SELECT 1 FROM pg_depend p
-			WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid AND p.deptype = 'e'),
-		EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid
-			AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid =
-			'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = c.oid)
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f',
-		'S') AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' ORDER BY 1, 2`))
-	if err != nil {
-		return err
-	}
-	others := map[string][]string{}
-	kinds := map[string]string{"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence",
-		"r": "table", "p": "partitioned table"}
+	const byExtension = "of an extension" // which makes it in the target, too
+	// The counter of a column is set when all rows are there.
+	rows, err := d.Strings(ctx, d.SQL(`WITH o AS (SELECT c.oid, n.nspname, c.relname, c.relkind,
+			n.nspname = current_schema() AS here, c.relkind IN ('r', 'p', 'f') AS holds,
+			EXISTS (SELECT 1 FROM pg_depend p WHERE p.classid = 'pg_class'::regclass AND p.objid = c.oid
+				AND p.deptype = 'e') AS made
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm',
+			'f', 'S') AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema')
+		SELECT CASE relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
+			WHEN 'S' THEN 'sequence' WHEN 'p' THEN 'partitioned table' ELSE 'table' END, relname,
+			CASE WHEN made THEN '`+byExtension+`' END, holds AND NOT made
+			FROM o WHERE made AND holds OR NOT made AND here AND relkind NOT IN ('r', 'p') AND NOT EXISTS (
+			SELECT 1 FROM pg_depend p WHERE relkind = 'S' AND (p.classid = 'pg_class'::regclass AND
+			p.objid = o.oid AND p.refclassid = 'pg_class'::regclass AND p.deptype IN ('a', 'i') OR p.classid =
+			'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = o.oid))
+		UNION ALL SELECT 'schema', nspname, format('with %s tables: %s', count(*), array_to_string((array_agg(
+			nspname || '.' || relname ORDER BY relname))[1:5], ', ')), true
+			FROM o WHERE holds AND NOT made AND NOT here GROUP BY nspname
+		UNION ALL SELECT 'large object store', 'pg_largeobject', format('with %s objects', count(*)), true
+			FROM pg_largeobject_metadata HAVING count(*) > 0`))
 	for _, row := range rows {
-		kind := kinds[row[2]]
-		o := Object{Kind: kind, Name: row[1], Rows: row[2] == "f" || row[2] == "r" || row[2] == "p"}
-		switch {
-		case row[5] == "1": // an extension makes it, in the target too
-			if o.Rows {
-				o.What, o.Rows = "of an extension", false
-				d.Objects = append(d.Objects, o)
-				delete(d.Tables, row[1])
-			}
-		case row[3] == "0":
-			if o.Rows {
-				others[row[0]] = append(others[row[0]], row[0]+"."+row[1])
-			}
-		case row[2] == "S" && row[6] == "1": // of a column, which is set when all rows are there
-		case row[4] == "1" && row[2] != "f": // a partition: its rows are those of its table
-		case d.Tables[row[1]] == nil:
-			d.Objects = append(d.Objects, o)
+		if row[2] == byExtension {
+			delete(d.Tables, row[1])
 		}
+		d.Objects = append(d.Objects, Object{Kind: row[0], Name: row[1], What: row[2], Rows: row[3] == "1"})
 	}
 	for name, t := range d.Tables {
 		if len(t.Columns) == 0 {
@@ -137,19 +128,7 @@ func postgresObjects(ctx context.Context, d *DB) error {
 			d.Objects = append(d.Objects, Object{Kind: "table without columns", Name: name, Rows: true})
 		}
 	}
-	large, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM pg_largeobject_metadata"))
-	if large > 0 {
-		d.Objects = append(d.Objects, Object{Kind: "large object store", Name: "pg_largeobject", Rows: true,
-			What: fmt.Sprintf("with %d objects", large)})
-	}
-	if err != nil {
-		return err
-	}
-	for schema, tables := range others {
-		what := fmt.Sprintf("with %d tables: %s", len(tables), strings.Join(tables[:min(len(tables), 5)], ", "))
-		d.Objects = append(d.Objects, Object{Kind: "schema", Name: schema, What: what, Rows: true})
-	}
-	return nil
+	return err
 }
 
 // postgresDefinition asks whether a definition can be compared, and for its text.
