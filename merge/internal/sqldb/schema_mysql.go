@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"strings"
 )
 
@@ -68,25 +67,23 @@ func mysqlKeyPart(t *Table, row []string) {
 func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
 
 func mysqlObjects(ctx context.Context, d *DB) error {
-	rows, err := d.Strings(ctx, d.SQL("SELECT table_name, table_type, COALESCE(engine, '') "+
-		"FROM information_schema.tables WHERE table_schema = DATABASE()"))
+	rows, err := d.Strings(ctx, d.SQL(`SELECT CASE WHEN UPPER(engine) IN ('FEDERATED', 'CONNECT', 'MRG_MYISAM',
+		'SPIDER', 'BLACKHOLE') THEN 'foreign table' ELSE LOWER(table_type) END, table_name, engine
+		FROM information_schema.tables WHERE table_schema = DATABASE()`))
 	for _, row := range rows {
-		kind := strings.ToLower(row[1])
-		engine := strings.ToUpper(row[2])
-		far := slices.Contains([]string{"FEDERATED", "CONNECT", "MRG_MYISAM", "SPIDER", "BLACKHOLE"}, engine)
+		o := Object{Kind: row[0], Name: row[1]}
 		switch {
-		case far:
-			delete(d.Tables, row[0])
-			d.Objects = append(d.Objects,
-				Object{Kind: "foreign table", Name: row[0], What: "of the engine " + row[2], Rows: true})
-		case kind == "system versioned":
-			d.Objects = append(d.Objects, Object{Kind: "history", Name: row[0],
-				What: "of a table with system versioning: rows as they were before"})
-		case kind == "sequence" && d.givesDefaults(row[0]): // it is set when all rows are there
-		case d.Tables[row[0]] == nil:
-			rows := kind != "view" && kind != "sequence"
-			d.Objects = append(d.Objects, Object{Kind: kind, Name: row[0], Rows: rows})
+		case o.Kind == "foreign table":
+			o.What, o.Rows = "of the engine "+row[2], true
+			delete(d.Tables, o.Name)
+		case o.Kind == "system versioned":
+			o.Kind, o.What = "history", "of a table with system versioning: rows as they were before"
+		case d.Tables[o.Name] != nil, o.Kind == "sequence" && d.givesDefaults(o.Name): // set when all rows are there
+			continue
+		default:
+			o.Rows = o.Kind != "view" && o.Kind != "sequence"
 		}
+		d.Objects = append(d.Objects, o)
 	}
 	if err != nil {
 		return err

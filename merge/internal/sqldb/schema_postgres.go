@@ -28,8 +28,8 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 				t.Heirs = row[2] == "1" && !t.partitioned
 			}},
 		// PostgreSQL 14 has no column for NULLS NOT DISTINCT.
-		reading{`SELECT c.relname, x.relname, i.indisprimary, a.attname,
-			pg_get_indexdef(i.indexrelid, k.n::int, true), pg_get_expr(i.indpred, i.indrelid, true),
+		reading{`SELECT c.relname, x.relname, i.indisprimary, a.attname, CASE WHEN a.attname IS NULL THEN
+			pg_get_indexdef(i.indexrelid, k.n::int, true) END, pg_get_expr(i.indpred, i.indrelid, true),
 			COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false) FROM pg_index i
 			JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
 			CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n)
@@ -88,11 +88,8 @@ func postgresKeyPart(t *Table, row []string) {
 		t.Primary = append(t.Primary, row[3])
 		return
 	}
-	part := KeyPart{Column: row[3]}
-	if part.Column == "" {
-		part.Expression = row[4]
-	}
-	addPart(t, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"}, part)
+	addPart(t, UniqueKey{Name: row[1], where: row[5], nullsEqual: row[6] == "1"},
+		KeyPart{Column: row[3], Expression: row[4]})
 }
 
 func postgresObjects(ctx context.Context, d *DB) error {
