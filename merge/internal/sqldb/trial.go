@@ -148,18 +148,14 @@ func (r *Trial) postgres(ctx context.Context, t *Table) ([]string, error) {
 	}
 	same := here(" = (SELECT oid FROM pg_class WHERE relnamespace = {here} AND relname = ")
 	if t.partitioned {
-		rows, err := r.d.Strings(ctx, r.d.SQL("SELECT COALESCE(pg_get_partition_constraintdef(p.relid), 'true') "+
-			"FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) p WHERE p.isleaf AND c.oid", same).
-			Bind(t.Name).Add(")"))
+		fits := ""
+		err := r.d.Row(ctx, r.d.SQL("SELECT COALESCE(string_agg('(' || COALESCE(pg_get_partition_constraintdef("+
+			"p.relid), 'true') || ')', ' OR '), 'false') FROM pg_class c CROSS JOIN LATERAL pg_partition_tree("+
+			"c.oid) p WHERE p.isleaf AND c.oid", same).Bind(t.Name).Add(")"), &fits)
 		if err != nil {
 			return nil, err
 		}
-		parts := []string{"false"}
-		for _, row := range rows {
-			parts = append(parts, "("+row[0]+")")
-		}
-		all = append(all, "ALTER TABLE "+r.name+" ADD CONSTRAINT no_partition CHECK ("+
-			strings.Join(parts, " OR ")+")")
+		all = append(all, "ALTER TABLE "+r.name+" ADD CONSTRAINT no_partition CHECK ("+fits+")")
 	}
 	// An index refuses long values, and its expressions may fail. Whether rows collide is another question.
 	rows, err := r.d.Strings(ctx, r.d.SQL("SELECT replace(substring(pg_get_indexdef(i.indexrelid) "+
