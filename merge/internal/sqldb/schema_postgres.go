@@ -128,11 +128,8 @@ func postgresObjects(ctx context.Context, d *DB) error {
 	return err
 }
 
-// postgresDefinition asks whether a definition can be compared, and for its text.
-const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
-	SELECT 1 FROM pg_constraint o WHERE o.conrelid = c.oid AND o.contype = 'c') AND NOT EXISTS (
-	SELECT 1 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0
-	AND NOT a.attisdropped AND t.typtype <> 'e' AND t.typnamespace <> 'pg_catalog'::regnamespace)),
+// postgresDefinition asks for the definitions of those tables of which they can be compared.
+const postgresDefinition = `SELECT c.relname,
 	current_setting('server_version') || ' ' || current_setting('server_encoding') || ' ' || (
 	SELECT string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), a.attnotnull,
 		a.attgenerated, pg_get_expr(e.adbin, e.adrelid), (SELECT string_agg(quote_literal(l.enumlabel), ','
@@ -141,5 +138,8 @@ const postgresDefinition = `SELECT (c.relkind = 'r' AND NOT EXISTS (
 		AND a.attgenerated <> '' WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) || (
 	SELECT COALESCE(string_agg(substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*'), E'\n'
 		ORDER BY substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), '') FROM pg_index i
-	WHERE i.indrelid = c.oid), c.relname
-	FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = {here}`
+	WHERE i.indrelid = c.oid)
+	FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = {here} AND NOT EXISTS (
+	SELECT 1 FROM pg_constraint o WHERE o.conrelid = c.oid AND o.contype = 'c') AND NOT EXISTS (
+	SELECT 1 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0
+	AND NOT a.attisdropped AND t.typtype <> 'e' AND t.typnamespace <> 'pg_catalog'::regnamespace)`

@@ -73,9 +73,7 @@ func (d *DB) readDefinitions(ctx context.Context) (map[string]string, error) {
 	}
 	rows, err := d.Strings(ctx, d.SQL(here(postgresDefinition)))
 	for _, row := range rows {
-		if row[0] == "1" {
-			all[row[2]] = row[1]
-		}
+		all[row[0]] = row[1]
 	}
 	return all, err
 }
