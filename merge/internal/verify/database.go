@@ -52,8 +52,8 @@ type database struct {
 }
 
 // open takes a connection to a database, prepares its session and reads its catalog. No error holds a DSN.
-func (v *verifier) open(ctx context.Context, s Server) *database {
-	d := &database{Server: s, fail: func(err error) { v.fail(fmt.Errorf("%s: %w", s.Name, err)) }}
+func open(ctx context.Context, s Server, fail func(error)) *database {
+	d := &database{Server: s, fail: func(err error) { fail(fmt.Errorf("%s: %w", s.Name, err)) }}
 	var err error
 	if d.conn, err = s.Pool.Conn(ctx); err != nil {
 		d.fail(errors.New("it cannot be reached any more"))

@@ -27,7 +27,7 @@ const indexMemory = 4 << 20
 
 const slotSize = 32
 
-func (v *verifier) newIndex() *index { return &index{fail: v.fail, memory: map[sum]string{}} }
+func newIndex(fail func(error)) *index { return &index{fail: fail, memory: map[sum]string{}} }
 
 func (x *index) len() int {
 	if x == nil {

@@ -10,7 +10,7 @@ import (
 func TestAnIndexKeepsMoreThanFitsIntoMemory(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	x := (&verifier{fail: func(err error) { t.Fatal(err) }}).newIndex()
+	x := newIndex(func(err error) { t.Fatal(err) })
 	const many = 70_000 // so that the table in the file grows, too
 	key := func(i int) sum { return sumOf([]byte(strconv.Itoa(i))) }
 	for i := range many {
@@ -37,7 +37,7 @@ func TestAnIndexKeepsMoreThanFitsIntoMemory(t *testing.T) {
 func TestAnIndexWithoutADiskSaysSo(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	var failed error
-	x := (&verifier{fail: func(err error) { failed = err }}).newIndex()
+	x := newIndex(func(err error) { failed = err })
 	defer x.close()
 	for i := range 100 {
 		x.set(sumOf([]byte(strconv.Itoa(i))), strings.Repeat("x", indexMemory/10))

@@ -56,7 +56,7 @@ func readNames(ctx context.Context, j *job) {
 	if r == nil {
 		return
 	}
-	j.names = v.newIndex()
+	j.names = newIndex(v.fail)
 	entries, malformed, first := 0, int64(0), ""
 	eachRename(ctx, j, "", nil, func(n renamed) {
 		if n.server < 0 {

@@ -841,7 +841,7 @@ func (s *side) shifted(value any) any {
 func readRefused(ctx context.Context, j *job) {
 	j.v.list(ctx, listOfRefused, "server, row_key", j.name, func(row []string) {
 		if j.refused == nil {
-			j.refused = j.v.newIndex()
+			j.refused = newIndex(j.v.fail)
 		}
 		j.refused.set(rowAt(j.v.position(row[0]), row[1]), "")
 	})

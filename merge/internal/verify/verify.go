@@ -25,9 +25,9 @@ func Run(ctx context.Context, p *Plan) (findings []Finding, err error) {
 		}
 		cancel(nil)
 	}()
-	v.target = v.open(ctx, p.Target)
+	v.target = open(ctx, p.Target, v.fail)
 	for _, s := range p.Servers {
-		v.sources = append(v.sources, v.open(ctx, s))
+		v.sources = append(v.sources, open(ctx, s, v.fail))
 	}
 	if ctx.Err() == nil {
 		v.unchanged(ctx)
