@@ -118,8 +118,8 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 	return wayRows, nil, nil
 }
 
-// rewritten reports whether the databases can change the rows by themselves. All that changes are names, which
-// the target looks up while it reads the source itself, and what is added to keys.
+// rewritten reports whether the databases can change the rows by themselves. All that changes are names,
+// which the target looks up while it reads the source itself, and what is added to keys.
 func (c *copier) rewritten(ctx context.Context) (bool, error) {
 	d, p, own, source := c.decisions, c.src.job.plan, c.src.share(), c.src.owner.db
 	moved := d.moved(c.src)

@@ -140,8 +140,8 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
 		if text != "" {
-			answers = append(answers, "if "+text+" can be another one on all but the first server, give it that by "+
-				"set:, an expression with {server}")
+			answers = append(answers, "if "+text+" can be another one on all but the first server, give it that "+
+				"by set:, an expression with {server}")
 		}
 	case text != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")

@@ -192,8 +192,9 @@ func (s *stage) group(ctx context.Context, key sqldb.UniqueKey, preference []str
 	terms, conditions := key.Terms(t.Kind)
 	if !key.Computed() {
 		// Mostly no two rows are equal, and a server finds that out in half the time that it needs to rank them.
-		n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (", sqldb.SelectSorted(t.Kind), "1 AS merge_one FROM ",
-			s.name, " WHERE ", conditions, " GROUP BY ", terms, " HAVING COUNT(*) > 1 LIMIT 1) AS x"))
+		n, err := t.Number(ctx, t.SQL("SELECT COUNT(*) FROM (", sqldb.SelectSorted(t.Kind),
+			"1 AS merge_one FROM ", s.name, " WHERE ", conditions, " GROUP BY ", terms,
+			" HAVING COUNT(*) > 1 LIMIT 1) AS x"))
 		if err != nil || n == 0 {
 			return 0, err
 		}

@@ -151,9 +151,9 @@ func (d *DB) Transaction(ctx context.Context, fn func() error) error {
 	return errors.Join(err, d.Exec(context.WithoutCancel(ctx), "ROLLBACK"))
 }
 
-// Unflushed is for a transaction that can be done once more: PostgreSQL does not wait for the disk at its end.
-// If that server crashes, the last of these transactions may be gone, each as a whole and only together with
-// all that came after it. The next transaction that waits for the disk makes all of them last.
+// Unflushed is for a transaction that can be done once more: PostgreSQL does not wait for the disk at its
+// end. If that server crashes, the last of these transactions may be gone, each as a whole and only together
+// with all that came after it. The next transaction that waits for the disk makes all of them last.
 //
 // See https://www.postgresql.org/docs/current/wal-async-commit.html. The other kinds cannot do this for one
 // session.

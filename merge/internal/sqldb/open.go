@@ -82,8 +82,8 @@ func setUp(ctx context.Context, d *DB, target bool) error {
 		}
 	}
 	if d.TiDB && !target {
-		return errors.New("it is TiDB, which has no sessions that only read, so a merge cannot promise to leave it " +
-			"as it is; TiDB can be the target only")
+		return errors.New("it is TiDB, which has no sessions that only read, so a merge cannot promise to " +
+			"leave it as it is; TiDB can be the target only")
 	}
 	settings := map[Kind][]string{
 		SQLite: {"PRAGMA busy_timeout = 10000"},
@@ -148,9 +148,9 @@ func refusePooler(ctx context.Context, d *DB) error {
 	}
 	// The driver has prepared a statement in one session, and another one does not know it, or had it already.
 	if state := dialect.State(err); shared || state == "42P05" || state == "26000" {
-		return errors.New("its connections go through a pooler that gives each transaction another session, such as " +
-			"PgBouncer in transaction mode, and what a merge sets for its session would meet the programs of the " +
-			"game: name the server itself in the DSN, or a pooler in session mode")
+		return errors.New("its connections go through a pooler that gives each transaction another session, " +
+			"such as PgBouncer in transaction mode, and what a merge sets for its session would meet the " +
+			"programs of the game: name the server itself in the DSN, or a pooler in session mode")
 	}
 	if err != nil {
 		return fmt.Errorf("looking for a pooler: %w", err)

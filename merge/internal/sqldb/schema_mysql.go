@@ -31,8 +31,8 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			FROM information_schema.statistics o WHERE o.table_schema = s.table_schema AND
 			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL)
 			ORDER BY table_name, index_name, seq_in_index`, addSorted()},
-		// DEFAULT_GENERATED marks a default that is an expression, not a generated column. All collations but those
-		// of which the names end like this ignore blanks at the end. The catalog escapes quotes in expressions.
+		// DEFAULT_GENERATED marks a default that is an expression, not a generated column. All collations but
+		// those of which the names end like this ignore blanks at the end. Quotes in expressions are escaped.
 		reading{`SELECT table_name, column_name, LOWER(column_type), CASE LOWER(column_type) WHEN 'bit(1)' THEN
 			'bit(1)' ELSE LOWER(data_type) END, is_nullable = 'YES', column_default IS NOT NULL,
 			UPPER(extra) LIKE '%AUTO_INCREMENT%', UPPER(extra) LIKE '%VIRTUAL%' OR
@@ -78,8 +78,8 @@ func mysqlObjects(ctx context.Context, d *DB) error {
 			delete(d.Tables, o.Name)
 		case o.Kind == "system versioned":
 			o.Kind, o.What = "history", "of a table with system versioning: rows as they were before"
-		case d.Tables[o.Name] != nil, o.Kind == "sequence" && d.givesDefaults(o.Name): // set when all rows are there
-			continue
+		case d.Tables[o.Name] != nil, o.Kind == "sequence" && d.givesDefaults(o.Name):
+			continue // such a sequence is set when all rows are there
 		default:
 			o.Rows = o.Kind != "view" && o.Kind != "sequence"
 		}

@@ -9,9 +9,9 @@ import (
 func postgresFamily(name string) Family {
 	return familyOf(name, map[Family]string{
 		FamilyInt: "int2 int4 int8", FamilyBool: "bool", FamilyFloat: "float4 float8", FamilyDecimal: "numeric",
-		FamilyText: "text varchar bpchar citext name (enum)", FamilyBytes: "bytea", FamilyTime: "timestamptz timestamp",
-		FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz", FamilyJSON: "json jsonb",
-		FamilyUUID: "uuid",
+		FamilyText: "text varchar bpchar citext name (enum)", FamilyBytes: "bytea",
+		FamilyTime: "timestamptz timestamp", FamilyDate: "date", FamilyClock: "time", FamilyZoned: "timetz",
+		FamilyJSON: "json jsonb", FamilyUUID: "uuid",
 	})
 }
 
@@ -51,8 +51,8 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			NULLIF(a.attcollation, 0)::regcollation,
 			CASE WHEN t.typname IN ('bpchar', 'citext') THEN t.typname
 				WHEN NOT l.collisdeterministic THEN (to_jsonb(l) - '{oid,collnamespace,collowner}'::text[])::text END,
-			pg_get_expr(e.adbin, e.adrelid), CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END,
-			format_type(a.atttypid, -1), ''
+			pg_get_expr(e.adbin, e.adrelid),
+			CASE WHEN a.attgenerated <> '' THEN pg_get_expr(e.adbin, e.adrelid) END, format_type(a.atttypid, -1), ''
 			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type d ON d.oid = a.atttypid
 			CROSS JOIN LATERAL (SELECT GREATEST(a.atttypmod, d.typtypmod) AS od) AS m
 			JOIN pg_type t ON t.oid = CASE d.typtype WHEN 'd' THEN d.typbasetype ELSE d.oid END

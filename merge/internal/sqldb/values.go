@@ -445,8 +445,8 @@ func plainNumber(text string) string {
 	return text
 }
 
-// sameJSON compares two documents. A text may repeat a name, of which a database may keep one value: then they
-// differ in how many tokens they have.
+// sameJSON compares two documents. A text may repeat a name, of which a database may keep one value: then
+// they differ in how many tokens they have.
 func sameJSON(a, b string) bool {
 	x, n := readJSON(a)
 	y, m := readJSON(b)

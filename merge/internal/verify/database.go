@@ -40,8 +40,8 @@ func (k kind) placeholder(n int) string {
 	return "?"
 }
 
-// database is a connection that only reads, and the catalog of its database. A statement that fails is told to
-// fail, which ends all statements, and returns nothing.
+// database is a connection that only reads, and the catalog of its database. The error of a statement goes to
+// fail, which ends all statements. These return nothing then.
 type database struct {
 	Server
 	kind   kind

@@ -42,7 +42,8 @@ func TestAnIndexWithoutADiskSaysSo(t *testing.T) {
 	for i := range 100 {
 		x.set(sumOf([]byte(strconv.Itoa(i))), strings.Repeat("x", indexMemory/10))
 	}
-	if _, ok := x.get(sumOf([]byte("0"))); ok || failed == nil || !strings.Contains(failed.Error(), "temporary file") {
+	_, ok := x.get(sumOf([]byte("0")))
+	if ok || failed == nil || !strings.Contains(failed.Error(), "temporary file") {
 		t.Errorf("a text is there: %t; it failed with %v", ok, failed)
 	}
 }

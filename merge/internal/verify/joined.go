@@ -61,7 +61,8 @@ type outcome struct {
 // compareJoined compares a table in which equal rows became one.
 func compareJoined(ctx context.Context, j *job) {
 	n := &joiner{stream: newStream(j.inTarget(), j.columns), by: uniqueKey{columns: j.plan.Key},
-		state: newIndex(j.v.fail), lists: &joinLists{job: j, drops: newIndex(j.v.fail), values: newIndex(j.v.fail)}}
+		state: newIndex(j.v.fail),
+		lists: &joinLists{job: j, drops: newIndex(j.v.fail), values: newIndex(j.v.fail)}}
 	j.moved = newIndex(j.v.fail)
 	defer func() {
 		for _, x := range []*index{n.state, n.lists.drops, n.lists.values} {

@@ -40,8 +40,8 @@ func reached(was, is string) bool {
 	return !counted || counts && now.Cmp(from) >= 0
 }
 
-// parts cuts a CREATE TABLE into its lines or, if it has only one, at its commas. MySQL has each column and each
-// key of a table in one line.
+// parts cuts a CREATE TABLE into its lines or, if it has only one, at its commas. MySQL has each column and
+// each key of a table in one line.
 func parts(statement string) []string {
 	separator := "\n"
 	if !strings.Contains(statement, separator) {

@@ -280,8 +280,8 @@ func cutSecond(text string, digits int) string {
 	return whole + "." + fraction + rest
 }
 
-// jsonText returns a document without blanks, with sorted names and plain numbers. A text stays as it is if it
-// is no document, or if an object in it has a name twice.
+// jsonText returns a document without blanks, with sorted names and plain numbers. A text stays as it is if
+// it is no document, or if an object in it has a name twice.
 func jsonText(text string) string {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

@@ -523,8 +523,8 @@ func (r reference) key(v *verifier, values []any) string {
 	return string(b)
 }
 
-// far are values of a reference that the own server of a row does not decide about: those that lead to a row that
-// only another server has or, if the plan skips the parent, those that lead to no row of it.
+// far are values of a reference that the own server of a row does not decide about: those that lead to a row
+// that only another server has or, if the plan skips the parent, those that lead to no row of it.
 type far struct {
 	lists []string        // by server, as statements list them; "" if there are none
 	any   map[string]bool // those that lead to a row of another server, of all servers

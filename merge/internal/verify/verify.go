@@ -13,8 +13,8 @@ import (
 
 // Run compares the target with the sources. The error is about the comparison itself.
 //
-// What fails ends all of it: the context of all statements ends with the first error, so those after it return
-// nothing, and what they would have found does not count.
+// What fails ends all of it: the context of all statements ends with the first error, so those after it
+// return nothing, and what they would have found does not count.
 func Run(ctx context.Context, p *Plan) (findings []Finding, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v := &verifier{plan: p, jobs: map[string]*job{}, at: "the catalogs"}
