@@ -2,10 +2,12 @@ package reshard
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -232,4 +234,267 @@ func (mv *move) apply(ctx context.Context, h held, keys []int64) (differ []int64
 		}
 	}
 	return differ, nil
+}
+
+// readColumns reads the columns of both tables. It refuses a column that the new table lacks.
+func (mv *move) readColumns(ctx context.Context) (err error) {
+	if mv.oldColumns, err = mv.old.side.d.columnsOf(ctx, mv.old.side.d.pool, mv.old.now); err != nil {
+		return err
+	}
+	found, err := mv.fresh.side.d.columnsOf(ctx, mv.fresh.side.d.pool, mv.fresh.Name)
+	mv.freshColumns = nil
+	for _, c := range mv.oldColumns {
+		i := slices.IndexFunc(found, func(o column) bool { return o.name == c.name })
+		if err == nil && i < 0 {
+			err = fmt.Errorf("%w: the table %s has a column %s that the model does not have, and so the new "+
+				"table %s has none: add it to the model, or to the new table as it is in the old one",
+				errs.ErrSharding, mv.old.now, c.name, mv.fresh.Name)
+		}
+		if err != nil {
+			return err
+		}
+		mv.freshColumns = append(mv.freshColumns, found[i])
+	}
+	return err
+}
+
+// inOne reports whether both tables are in one database.
+func (mv *move) inOne() bool { return mv.old.side.d == mv.fresh.side.d }
+
+// read calls do with where the rows of the old table are read, which is where the copies are written if both
+// are in one database.
+func (mv *move) read(
+	ctx context.Context, h held, q gorm.ConnPool, do func(reader gorm.ConnPool) error,
+) error {
+	d := mv.old.side.d
+	switch {
+	case mv.inOne():
+		return do(q)
+	case h[d] != nil:
+		return do(h[d])
+	}
+	return d.reading(ctx, do)
+}
+
+// compareAll compares all rows of a move with their copies while others write, and lists the keys of those
+// that differ. In one database the server says for which rows that has to be done, so the others do not
+// travel.
+func (mv *move) compareAll(ctx context.Context) error {
+	s := mv.old.side
+	if mv.inOne() {
+		differ, err := mv.differing(ctx)
+		for some := range slices.Chunk(differ, maxKeys) {
+			if err == nil {
+				err = mv.compareSome(ctx, s.d.Quote(mv.old.Column)+" IN ("+list(some)+")")
+			}
+		}
+		return err
+	}
+	for last := int64(math.MinInt64); last < math.MaxInt64; {
+		where, end, err := mv.nextChunk(ctx, s.d.pool, last)
+		if err == nil {
+			err = mv.compareSome(ctx, where)
+		}
+		if err != nil {
+			return err
+		}
+		last = end
+	}
+	return nil
+}
+
+// compareSome does what compareAll says for the rows that meet a condition.
+func (mv *move) compareSome(ctx context.Context, where string) error {
+	s := mv.old.side
+	var differ, alone []int64
+	err := mv.fresh.side.d.reading(ctx, func(q gorm.ConnPool) error {
+		return mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
+			differ, alone, err = mv.compare(ctx, reader, q, where)
+			return err
+		})
+	})
+	if err == nil {
+		err = mv.refuseStrangers(ctx, alone)
+	}
+	if err == nil {
+		err = s.enlist(ctx, s.d.pool, mv.old, differ)
+	}
+	return err
+}
+
+// differing asks a database for the keys of the rows that differ from their copies in it.
+func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
+	d := mv.fresh.side.d
+	key := d.Quote(mv.fresh.Column)
+	err = d.onConnection(ctx, func(c *sql.Conn) error {
+		for _, one := range [...][2]*table{{mv.old, mv.fresh}, {mv.fresh, mv.old}} {
+			this, that := one[0].quoted(), one[1].quoted()
+			found, err := numbers(ctx, c, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
+				"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
+				d.same(mv, this, that)))
+			if err != nil {
+				return err
+			}
+			differ = append(differ, found...)
+		}
+		return nil
+	})
+	slices.Sort(differ)
+	return slices.Compact(differ), err
+}
+
+// nextChunk returns the condition for the next rows of a move after a key, and the key with which they end.
+// The end is looked up among all rows of the old table, of which those of the move are an even share. By
+// their class PostgreSQL would read the whole table for each chunk, because it expects so few rows to be of
+// one that it sorts them.
+func (mv *move) nextChunk(
+	ctx context.Context, q gorm.ConnPool, last int64,
+) (where string, end int64, err error) {
+	key := mv.old.side.d.Quote(mv.old.Column)
+	rows := mv.m.Chunk * mv.modulus / mv.old.side.Modulus
+	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d ORDER BY %[1]s LIMIT 1 "+
+		"OFFSET %[4]d", key, mv.old.quoted(), last, rows-1))
+	end = append(ends, math.MaxInt64)[0]
+	return fmt.Sprintf("%s > %d AND %[1]s <= %[3]d", key, last, end), end, err
+}
+
+// refuseStrangers refuses to go on if one of the rows that are in the new table alone was not put there by
+// the job. It would be removed as an outdated copy. If its key is in the list, a program has written to the
+// row in the old table. If not, it can also be the copy of a row that has vanished without a trigger. So the
+// rows are counted then: the journal says how many the job has put there.
+func (mv *move) refuseStrangers(ctx context.Context, alone []int64) error {
+	s, d := mv.old.side, mv.fresh.side.d
+	for some := range slices.Chunk(alone, maxKeys) {
+		listed, err := numbers(ctx, s.d.pool, fmt.Sprintf("SELECT k FROM %s WHERE t = %d AND k IN (%s)",
+			s.d.Quoted(s.keys), mv.old.n, list(some)))
+		if err != nil {
+			return err
+		}
+		n := slices.IndexFunc(some, func(key int64) bool { return !slices.Contains(listed, key) })
+		if n < 0 {
+			continue
+		}
+		return d.transaction(ctx, func(q gorm.ConnPool) error {
+			r, err := mv.m.hold(ctx, d, q, mv.id)
+			if err != nil {
+				return err
+			}
+			rows, err := mv.copied(ctx, q, "1 = 1")
+			if err == nil && rows > r.copied {
+				err = errStranger(mv, some[n])
+			}
+			return err
+		})
+	}
+	return nil
+}
+
+// copied counts the copies that meet a condition.
+func (mv *move) copied(ctx context.Context, q gorm.ConnPool, where string) (int64, error) {
+	return number(ctx, q, "SELECT COUNT(*) FROM "+mv.fresh.quoted()+" WHERE "+mv.belongs+" AND "+where)
+}
+
+// errStranger is the error of a row in a new table that the job has not put there.
+func errStranger(mv *move, key int64) error {
+	return fmt.Errorf("%w: the table %s has a row with %s = %d that somebody has written to it before the "+
+		"cutover, when programs use %s: store the row by the router if it is wanted, delete it from %[2]s, and "+
+		"call this again", errs.ErrSharding, mv.fresh.Name, mv.fresh.Column, key, mv.old.now)
+}
+
+// tuple is a row as it is copied to another database. Its values are numbers, text, bytes or nil.
+type tuple struct {
+	key    int64
+	values []any
+}
+
+// image is equal for equal rows only. A text is equal to the same bytes, which a column of another type may
+// hold.
+func (r tuple) image() string {
+	var b strings.Builder
+	for _, value := range r.values {
+		if bytes, ok := value.([]byte); ok {
+			value = string(bytes)
+		}
+		text := fmt.Sprint(value)
+		fmt.Fprintf(&b, "%T %d %s ", value, len(text), text)
+	}
+	return b.String()
+}
+
+// readRows reads rows of a table that meet a condition, in the order of their keys.
+func (mv *move) readRows(
+	ctx context.Context, t *table, q gorm.ConnPool, where string,
+) (all []tuple, err error) {
+	d := t.side.d
+	columns := mv.oldColumns
+	if t == mv.fresh {
+		columns = mv.freshColumns
+	}
+	read := []string{d.Quote(t.Column)}
+	isText := make([]bool, len(columns))
+	for i, c := range columns {
+		var expression string
+		expression, isText[i] = d.exactly(c, t.quoted())
+		read = append(read, expression)
+	}
+	//nolint:rowserrcheck // EachRow does both.
+	rows, err := q.QueryContext(ctx, "SELECT "+strings.Join(read, ", ")+" FROM "+t.quoted()+" WHERE "+
+		mv.belongs+" AND "+where+" ORDER BY 1")
+	err = dialect.EachRow(rows, err, func(rows *sql.Rows) error {
+		r := tuple{values: make([]any, len(columns))}
+		cells := []any{&r.key}
+		for i := range r.values {
+			cells = append(cells, &r.values[i])
+		}
+		if err := rows.Scan(cells...); err != nil {
+			return err
+		}
+		for i, value := range r.values {
+			switch b, ok := value.([]byte); {
+			case ok && isText[i]:
+				r.values[i] = string(b)
+			case ok && b == nil: // no bytes, which some drivers return so, and not NULL
+				r.values[i] = []byte{}
+			}
+		}
+		all = append(all, r)
+		return nil
+	})
+	return all, err
+}
+
+// compare compares the rows that meet a condition with their copies. It returns the keys of those that
+// differ, and those of rows that only the new table has.
+func (mv *move) compare(
+	ctx context.Context, reader, q gorm.ConnPool, where string,
+) (differ, alone []int64, err error) {
+	rows, err := mv.readRows(ctx, mv.old, reader, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	copies, err := mv.readRows(ctx, mv.fresh, q, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	type seen struct {
+		key   int64
+		image string
+	}
+	count := map[seen]int{} // rows less copies
+	for _, r := range rows {
+		count[seen{r.key, r.image()}]++
+	}
+	for _, r := range copies {
+		count[seen{r.key, r.image()}]--
+	}
+	for r, n := range count {
+		if n != 0 {
+			differ = append(differ, r.key)
+		}
+		if n < 0 {
+			alone = append(alone, r.key)
+		}
+	}
+	slices.Sort(differ)
+	return slices.Compact(differ), alone, nil
 }
