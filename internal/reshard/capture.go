@@ -106,15 +106,9 @@ const maxKeys = 500
 // enlist puts keys into the list, as a trigger would.
 func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int64) error {
 	for some := range slices.Chunk(keys, maxKeys) {
-		var b strings.Builder
-		fmt.Fprintf(&b, "INSERT INTO %s (t, k) VALUES ", s.d.Quoted(s.keys))
-		for i, key := range some {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(&b, "(%d,%d)", t.n, key)
-		}
-		if err := run(ctx, q, b.String()); err != nil {
+		values := strings.ReplaceAll(list(some), ",", fmt.Sprintf("), (%d, ", t.n))
+		insert := fmt.Sprintf("INSERT INTO %s (t, k) VALUES (%d, %s)", s.d.Quoted(s.keys), t.n, values)
+		if err := run(ctx, q, insert); err != nil {
 			return err
 		}
 	}

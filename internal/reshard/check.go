@@ -304,16 +304,11 @@ func refuseLosses(ctx context.Context, m *machine) (err error) {
 // factsOf describes a table.
 func factsOf(ctx context.Context, h held, t *table) (facts []string, err error) {
 	d := t.side.d
-	look := func(q gorm.ConnPool) error {
+	// The catalog may write a default as the session says.
+	err = h.reading(ctx, d, func(q gorm.ConnPool) error {
 		facts, err = d.facts(ctx, q, t)
 		return err
-	}
-	// The catalog may write a default as the session says.
-	if q := h[d]; q != nil {
-		err = look(q)
-	} else {
-		err = d.reading(ctx, look)
-	}
+	})
 	if err != nil {
 		err = fmt.Errorf("looking at %s: %w", t.now, err)
 	}

@@ -266,14 +266,10 @@ func (mv *move) inOne() bool { return mv.old.side.d == mv.fresh.side.d }
 func (mv *move) read(
 	ctx context.Context, h held, q gorm.ConnPool, do func(reader gorm.ConnPool) error,
 ) error {
-	d := mv.old.side.d
-	switch {
-	case mv.inOne():
+	if mv.inOne() {
 		return do(q)
-	case h[d] != nil:
-		return do(h[d])
 	}
-	return d.reading(ctx, do)
+	return h.reading(ctx, mv.old.side.d, do)
 }
 
 // compareAll compares all rows of a move with their copies while others write, and lists the keys of those

@@ -22,9 +22,11 @@
 package reshard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -93,6 +95,7 @@ type machine struct {
 	*Job
 	home       *database   // of Fresh[0], whose journal has the phase of the job
 	dbs        []*database // all of them, each once
+	journals   []*database // those of Fresh, which come first
 	old, fresh []*side
 	moves      []*move
 	owner      int64
@@ -163,12 +166,7 @@ type move struct {
 // open opens the databases of a job.
 func (j *Job) open() (*machine, error) {
 	m := &machine{Job: j, owner: rand.Int64()} //nolint:gosec // It is no secret.
-	if j.Chunk <= 0 {
-		j.Chunk = defaultChunk
-	}
-	if j.Budget <= 0 {
-		j.Budget = defaultBudget
-	}
+	j.Chunk, j.Budget = cmp.Or(max(j.Chunk, 0), defaultChunk), cmp.Or(max(j.Budget, 0), defaultBudget)
 	if j.Progress == nil {
 		j.Progress = func(Progress) {}
 	}
@@ -177,6 +175,7 @@ func (j *Job) open() (*machine, error) {
 	}
 	var err error
 	if m.fresh, err = sidesOf(m, j.Fresh); err == nil {
+		m.journals = slices.Clone(m.dbs)
 		m.old, err = sidesOf(m, j.Old)
 	}
 	if err != nil {

@@ -44,10 +44,7 @@ func (m *machine) take(ctx context.Context) (current phase, err error) {
 	for _, mv := range m.moves {
 		ids[mv.fresh.side.d] = append(ids[mv.fresh.side.d], mv.id)
 	}
-	for _, d := range m.dbs {
-		if ids[d] == nil {
-			continue
-		}
+	for _, d := range m.journals {
 		names := []string{"id", "owner", "phase", "last_key", "copied"}
 		types := []string{d.Text, d.Integer, d.Time, d.Integer, d.Integer}
 		if err := run(ctx, d.pool, d.CreateTable(d.journal, names, types)); err != nil {
@@ -135,6 +132,14 @@ func (h held) reader(d *database) gorm.ConnPool {
 	return d.pool
 }
 
+// reading is reader for values that go to another database.
+func (h held) reading(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
+	if q := h[d]; q != nil {
+		return do(q)
+	}
+	return d.reading(ctx, do)
+}
+
 // write runs a transaction, or goes on with the one that holds the lock.
 func (h held) write(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
 	q := h[d]
@@ -201,15 +206,7 @@ func (m *machine) forget(ctx context.Context) error {
 	for _, mv := range m.moves {
 		ids = append(ids, mv.id)
 	}
-	for i := len(m.dbs) - 1; i >= 0; i-- { // The home is the first one.
-		d := m.dbs[i]
-		there, err := d.HasTable(ctx, d.pool, d.db.NamingStrategy.TableName(journalTable))
-		if err != nil {
-			return err
-		}
-		if !there {
-			continue
-		}
+	for _, d := range slices.Backward(m.journals) { // The home is the first one.
 		s := dialect.Write(d.Kind, "DELETE FROM ", d.journal, " WHERE id").In(ids)
 		if err := execute(ctx, d.pool, s); err != nil {
 			return err
