@@ -108,7 +108,7 @@ func printShards(w io.Writer, s shardmap.Status, table string) error {
 			if t.Closed {
 				closed = " closed"
 			}
-			say(rows, "  %s\t%d of %d\tdatabase %d\t%s\t%.1f MB\t%s%s\n", plain(t.Table), t.Shard, t.Modulus,
+			say(rows, "  %s\t%d of %d\tdatabase %d\t%s\t%.1f MB\t%s%s\n", plain(t.Table), t.Residue, t.Modulus,
 				t.Database, comma(t.Rows), float64(t.Bytes)/1e6, strings.Repeat("#", int(30*t.Rows/most)), closed)
 		}
 		if err := rows.Flush(); err != nil {

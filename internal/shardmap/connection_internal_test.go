@@ -50,9 +50,9 @@ func TestATableIsNotTakenForMissingWhenItsDatabaseDoesNotAnswer(t *testing.T) {
 	pool := &brokenOnce{ConnPool: db.ConnPool}
 	tx := db.Session(&gorm.Session{NewDB: true})
 	tx.Statement.ConnPool = pool
-	var records []Record
 	read := func() error {
-		return ReadAll(t.Context(), tx, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB { return tx })
+		_, err := readAll[Record](t.Context(), []*gorm.DB{tx}, ShardsTable, func(tx *gorm.DB) *gorm.DB { return tx })
+		return err
 	}
 	if err := read(); !errors.Is(err, errBroken) {
 		t.Errorf("reading on a connection that breaks returned %v", err)

@@ -10,7 +10,10 @@ import (
 )
 
 // Class is a part of all IDs: those whose sequence has a residue by a modulus.
-type Class struct{ Residue, Modulus int }
+type Class struct {
+	Residue int `json:"shard"`
+	Modulus int `json:"modulus"`
+}
 
 // String names it in errors.
 func (c Class) String() string { return fmt.Sprintf("%d of %d", c.Residue, c.Modulus) }
@@ -37,10 +40,11 @@ func greatestDivisor(a, b int) int {
 // of 16 in generation 1.
 type Entry struct {
 	Class
-	Generation, Database int
+	Generation int `json:"generation"`
+	Database   int `json:"database"`
 	// Closed is set from before the tables get other names until the entries that replace this one are
 	// recorded, on databases that cannot do both in one transaction. Whoever finds no table waits for that.
-	Closed bool
+	Closed bool `json:"closed"`
 }
 
 // TableOn returns the name of a table of the entry. The number has at least two digits, and does not depend

@@ -182,19 +182,20 @@ func (r Registry) Changes(ctx context.Context) (all []Change, err error) {
 func readJobs(
 	ctx context.Context, dbs []*gorm.DB, scope func(*gorm.DB) *gorm.DB,
 ) (all []Job, err error) {
-	for i, db := range dbs {
-		var found []Job
-		err := ReadAll(ctx, db, JobsTable, &found, scope)
-		for n := 0; err == nil && n < len(found); n++ {
-			if err = found[n].read(); err == nil && found[n].To[0].Database != i {
-				err = found[n].misplaced(i, found[n].To[0].Database)
+	found, err := readAll[Job](ctx, dbs, JobsTable, scope)
+	for i, jobs := range found {
+		for _, j := range jobs {
+			if err = j.read(); err == nil && j.To[0].Database != i {
+				err = j.misplaced(i, j.To[0].Database)
 			}
+			if err != nil {
+				return nil, fmt.Errorf("snowflakeplugin: the resharding %s: %w", j.Name, err)
+			}
+			all = append(all, j)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("snowflakeplugin: table %s in database %d: %w", InternalTable(db, JobsTable), i,
-				err)
-		}
-		all = append(all, found...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("snowflakeplugin: %w", err)
 	}
 	return all, nil
 }

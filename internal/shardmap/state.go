@@ -177,18 +177,10 @@ func describeShards(held string) string {
 }
 
 // records reads the records about the router's models in each database that has the table.
-func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
-	for database, db := range r.Databases {
-		var records []Record
-		err := ReadAll(ctx, db, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB {
-			return tx.Where("name IN ?", r.shardedTables())
-		})
-		if err != nil {
-			return nil, fmt.Errorf("table %s in database %d: %w", InternalTable(db, ShardsTable), database, err)
-		}
-		all = append(all, records)
-	}
-	return all, nil
+func (r Registry) records(ctx context.Context) ([][]Record, error) {
+	return readAll[Record](ctx, r.Databases, ShardsTable, func(tx *gorm.DB) *gorm.DB {
+		return tx.Where("name IN ?", r.shardedTables())
+	})
 }
 
 // RecordMissing writes the records that do not exist yet.
@@ -235,11 +227,17 @@ func (r Registry) insert(ctx context.Context, database int, table string, model,
 
 // within calls do with a handle for one of the router's own tables, which the error names.
 func (r Registry) within(ctx context.Context, database int, name string, do func(tx *gorm.DB) error) error {
-	table := InternalTable(r.Databases[database], name)
-	if err := do(plain(ctx, r.Databases[database]).Table(table).Session(&gorm.Session{})); err != nil {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
+	tx := plain(ctx, r.Databases[database])
+	return r.failed(database, name, do(tx.Table(InternalTable(tx, name)).Session(&gorm.Session{})))
+}
+
+// failed says in an error which of the router's own tables it is about.
+func (r Registry) failed(database int, name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	table := InternalTable(r.Databases[database], name)
+	return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
 }
 
 // transaction runs a transaction on a database. Its changes follow those of another database, so a crash must
@@ -259,53 +257,53 @@ func (r Registry) transaction(ctx context.Context, database int, do func(tx *gor
 // ones are what it has expected.
 func (r Registry) change(
 	tx *gorm.DB, database int, replace func(held []Entry) (entries []Entry, expected bool),
-) error {
-	table := InternalTable(r.Databases[database], ShardsTable)
-	failed := func(err error) error {
-		return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table, database, err)
-	}
+) (err error) {
+	defer func() { err = r.failed(database, ShardsTable, err) }()
 	// It writes first, because a read might see the records as they were when the transaction began.
 	if err := r.recordsOf(tx).Update("shards", gorm.Expr("shards")).Error; err != nil {
-		return failed(err)
+		return err
 	}
 	var records []Record
 	if err := r.recordsOf(tx).Find(&records).Error; err != nil {
-		return failed(err)
+		return err
 	}
 	if len(records) != len(r.shardedTables()) {
-		return failed(fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
-			"databases first", errs.ErrSharding, len(records), len(r.shardedTables())))
+		return fmt.Errorf("%w: it has records of %d of %d models: call AutoMigrate in a program with all "+
+			"databases first", errs.ErrSharding, len(records), len(r.shardedTables()))
 	}
 	entries, err := heldEntries(database, records)
 	if err != nil {
-		return failed(fmt.Errorf("%w: %w", errs.ErrSharding, err))
+		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	entries, expected := replace(entries)
 	if !expected {
-		return fmt.Errorf("%w: another process has gone on with this resharding, or has ended it, as the "+
-			"records of database %d say: look at its state, and call the step again", errs.ErrSharding, database)
+		return fmt.Errorf("%w: as its records say, another process has gone on with this resharding, or has "+
+			"ended it: look at its state, and call the step again", errs.ErrSharding)
 	}
 	sortEntries(entries)
 	held := formatEntries(entries, records[0].Shards)
 	if held == records[0].Held {
 		return nil
 	}
-	if err := r.recordsOf(tx).Update("held", held).Error; err != nil {
-		return failed(err)
-	}
-	return nil
+	return r.recordsOf(tx).Update("held", held).Error
 }
 
-// ReadAll reads the rows of one of the router's own tables, if the database has it.
-func ReadAll(
-	ctx context.Context, db *gorm.DB, name string, into any, scope func(*gorm.DB) *gorm.DB,
-) error {
-	table := InternalTable(db, name)
-	tx := plain(ctx, db)
-	if there, err := HasTable(ctx, tx, table); err != nil || !there {
-		return err
+// readAll reads rows of one of the router's own tables in each database that has it.
+func readAll[T any](
+	ctx context.Context, dbs []*gorm.DB, name string, scope func(*gorm.DB) *gorm.DB,
+) ([][]T, error) {
+	all := make([][]T, len(dbs))
+	for i, db := range dbs {
+		table, tx := InternalTable(db, name), plain(ctx, db)
+		there, err := HasTable(ctx, tx, table)
+		if err == nil && there {
+			err = scope(tx.Table(table)).Find(&all[i]).Error
+		}
+		if err != nil {
+			return nil, fmt.Errorf("table %s in database %d: %w", table, i, err)
+		}
 	}
-	return scope(tx.Table(table)).Find(into).Error
+	return all, nil
 }
 
 // recordsOf returns a handle for the records in a transaction.

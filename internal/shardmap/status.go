@@ -26,14 +26,10 @@ type MapStatus struct {
 
 // ShardTable is the table of a shard.
 type ShardTable struct {
-	Table      string `json:"table"`
-	Shard      int    `json:"shard"` // the residue
-	Modulus    int    `json:"modulus"`
-	Generation int    `json:"generation"`
-	Database   int    `json:"database"`
-	Closed     bool   `json:"closed"`
-	Rows       int64  `json:"rows"`
-	Bytes      int64  `json:"bytes"` // with the indexes, as the catalog estimates them; 0 on SQLite
+	Table string `json:"table"`
+	Entry
+	Rows  int64 `json:"rows"`
+	Bytes int64 `json:"bytes"` // with the indexes, as the catalog estimates them; 0 on SQLite
 }
 
 // JobStatus is a resharding whose old tables are not dropped yet.
@@ -49,12 +45,11 @@ type JobStatus struct {
 func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 	status := Status{Models: []MapStatus{}, Reshardings: []JobStatus{}}
 	held := map[string][]Entry{}
-	for database, db := range dbs {
-		var records []Record
-		err := ReadAll(ctx, db, ShardsTable, &records, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
-		if err != nil {
-			return status, fmt.Errorf("snowflakeplugin: the shard map in database %d: %w", database, err)
-		}
+	all, err := readAll[Record](ctx, dbs, ShardsTable, byName)
+	if err != nil {
+		return status, fmt.Errorf("snowflakeplugin: the shard map: %w", err)
+	}
+	for database, records := range all {
 		for _, c := range records {
 			entries, err := readEntries(c.Held, c.Shards, database)
 			if err != nil {
@@ -73,8 +68,7 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 		m := &status.Models[i]
 		entries, _ := valid(held[m.Table]) // Of a router, some databases may not have been given.
 		for _, e := range entries {
-			table := ShardTable{Table: e.TableOn(m.Table), Shard: e.Residue, Modulus: e.Modulus,
-				Generation: e.Generation, Database: e.Database, Closed: e.Closed}
+			table := ShardTable{Table: e.TableOn(m.Table), Entry: e}
 			if err := table.measure(ctx, dbs[e.Database]); err != nil {
 				return status, fmt.Errorf("snowflakeplugin: counting %s in database %d: %w", table.Table, e.Database,
 					err)
@@ -84,6 +78,8 @@ func ReadStatus(ctx context.Context, dbs []*gorm.DB) (Status, error) {
 	}
 	return status, status.addJobs(ctx, dbs, held)
 }
+
+func byName(tx *gorm.DB) *gorm.DB { return tx.Order("name") }
 
 // measure counts the rows, and asks for the size.
 func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
@@ -99,7 +95,7 @@ func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
 
 // addJobs adds the reshardings.
 func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
-	jobs, err := readJobs(ctx, dbs, func(tx *gorm.DB) *gorm.DB { return tx.Order("name") })
+	jobs, err := readJobs(ctx, dbs, byName)
 	for _, j := range jobs {
 		entries, _ := valid(held[j.Base])
 		status := JobStatus{Name: j.Name, Base: j.Base, Over: j.isOver(entries)}
