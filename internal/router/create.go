@@ -54,9 +54,9 @@ func group(
 			}
 			break
 		}
-		database := c.Place[shard]
-		b := shardBatch{c.Entry(shard).Residue, c.routeTo(shard), some.Interface(), made}
-		batches[database] = append(batches[database], b)
+		e := c.Entry(shard)
+		b := shardBatch{e.Residue, c.routeTo(shard), some.Interface(), made}
+		batches[e.Database] = append(batches[e.Database], b)
 	}
 	return batches, nil
 }
@@ -191,7 +191,7 @@ func createTogether(c *cluster, db *gorm.DB) {
 	}
 	begin, least, most := "WITH ", len(byShard[last]), len(byShard[last])
 	for shard, rows := range byShard {
-		if c.Place[shard] == c.Place[last] {
+		if c.databaseOf(shard) == c.databaseOf(last) {
 			least, most = min(least, len(rows)), max(most, len(rows))
 		}
 		if rows == nil {

@@ -75,10 +75,9 @@ func (t keyRules) checkRows(
 		return nil
 	}
 	if !isEmpty(m.Key, v) {
-		if value, zero := m.Key.ValueOf(stmt.Context, v); !zero {
-			if err := t.checkID(stmt.Schema, m.Key, value, shard); err != nil {
-				return err
-			}
+		value, _ := m.Key.ValueOf(stmt.Context, v)
+		if err := t.checkID(stmt.Schema, m.Key, value, shard); err != nil {
+			return err
 		}
 	}
 	if !writes || m.Like == nil {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -21,15 +22,22 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 )
 
-// migrator makes the tables of shards, and compares them with the models.
-type migrator struct{ cluster *cluster }
+// migrator makes the tables of shards in a database, and compares them with the models.
+type migrator struct {
+	*cluster
+	database int
+	db       *gorm.DB
+}
+
+func (c *cluster) migratorIn(database int) migrator {
+	return migrator{c, database, c.Databases[database]}
+}
 
 // migrate makes the tables of one shard.
-func (g migrator) migrate(ctx context.Context, shard int) error {
+func (g migrator) migrate(ctx context.Context, e shardmap.Entry) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	e := g.cluster.Entry(shard)
 	made, failed := g.makeTables(ctx, e)
 	if len(made) > 0 {
 		if err := g.unmake(ctx, e, made); err != nil {
@@ -43,10 +51,10 @@ func (g migrator) migrate(ctx context.Context, shard int) error {
 // there.
 func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []string, err error) {
 	var failures []error
-	for _, table := range g.cluster.Tables(e) {
-		absent, err := g.migrateTable(ctx, e, table)
+	for _, table := range g.Tables(e) {
+		absent, err := g.migrateTable(ctx, table)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("table %s in database %d: %w", table.Name, e.Database, err))
+			failures = append(failures, fmt.Errorf("table %s in database %d: %w", table.Name, g.database, err))
 		}
 		if absent {
 			made = append(made, table.Name)
@@ -58,26 +66,23 @@ func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []stri
 // unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
 // find them. Each gets another name first, so that no row comes in between the look into it and its end.
 func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) error {
-	current := g.cluster.current
-	changed, err := current.await(ctx, g.cluster)
-	if err != nil || !changed || slices.Contains(current.cluster.Load().Entries(), e) {
+	changed, err := g.current.await(ctx, g.cluster)
+	if err != nil || !changed || slices.Contains(g.current.cluster.Load().Entries(), e) {
 		return err
 	}
-	db := g.cluster.Databases[e.Database]
 	for _, table := range made {
 		apart := table + "_unmade"
 		name := apart
-		if db.Name() != dialect.MySQL { // which takes a name without its database for one of the present database
+		if g.db.Name() != dialect.MySQL { // which would take a name alone for one of the present database
 			_, name = dialect.Split(apart)
 		}
-		err := g.execute(ctx, e.Database,
-			"ALTER TABLE "+db.Statement.Quote(table)+" RENAME TO "+db.Statement.Quote(name))
+		err := g.execute(ctx, "ALTER TABLE "+g.quote(table)+" RENAME TO "+g.quote(name))
 		if dialect.Missing(err) {
 			continue
 		}
 		rows := false
 		if err == nil {
-			rows, err = g.hasRows(ctx, e.Database, apart)
+			rows, err = g.hasRows(ctx, apart)
 		}
 		switch {
 		case err != nil:
@@ -86,16 +91,18 @@ func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) e
 			return fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: they "+
 				"are in %s now; move them by hand, and drop it", errs.ErrSharding, table, apart)
 		}
-		if err := g.execute(ctx, e.Database, "DROP TABLE "+db.Statement.Quote(apart)); err != nil {
+		if err := g.execute(ctx, "DROP TABLE "+g.quote(apart)); err != nil {
 			return err
 		}
 	}
 	return shardmap.Invalid(shardmap.ErrMapReplaced)
 }
 
+func (g migrator) quote(table string) string { return g.db.Statement.Quote(table) }
+
 // session returns a handle for changes of tables.
-func (g migrator) session(ctx context.Context, database int) *gorm.DB {
-	tx := shardmap.AtSource(g.cluster.handle(ctx, g.cluster.Databases[database], route{all: true}, nil))
+func (g migrator) session(ctx context.Context) *gorm.DB {
+	tx := shardmap.AtSource(g.handle(ctx, g.db, route{all: true}, nil))
 	tx.DisableForeignKeyConstraintWhenMigrating = true // in this session's copy of the configuration
 	tx.IgnoreRelationshipsWhenMigrating = true
 	return tx
@@ -103,19 +110,18 @@ func (g migrator) session(ctx context.Context, database int) *gorm.DB {
 
 // sessionFor returns a handle for one table. The name is set as an expression, because Table would take
 // a name with spaces for SQL, and would drop the schema of a qualified one.
-func (g migrator) sessionFor(ctx context.Context, database int, table string) *gorm.DB {
-	tx := g.session(ctx, database).Table(table)
-	tx.Statement.TableExpr, tx.Statement.Table = &clause.Expr{SQL: tx.Statement.Quote(table)}, table
+func (g migrator) sessionFor(ctx context.Context, table string) *gorm.DB {
+	tx := g.session(ctx).Table(table)
+	tx.Statement.TableExpr, tx.Statement.Table = &clause.Expr{SQL: g.quote(table)}, table
 	return tx
 }
 
 // parse gives a statement the schema that GORM keeps for the model under the name of a shard's table.
-func (g migrator) parse(stmt *gorm.Statement, model any, table string, e shardmap.Entry) error {
-	if err := stmt.ParseWithSpecialTableName(model, table); err != nil {
+func (g migrator) parse(stmt *gorm.Statement, table shardmap.Table) error {
+	if err := stmt.ParseWithSpecialTableName(table.Model, table.Name); err != nil {
 		return err
 	}
-	name := func() { nameShard(stmt.Schema, e) }
-	_, err := g.cluster.Engine.Plans.PrepareOn(stmt.Schema, nil, name)
+	_, err := g.Engine.Plans.PrepareOn(stmt.Schema, nil, func() { nameShard(stmt.Schema, table.Entry) })
 	return err
 }
 
@@ -166,30 +172,30 @@ func listed[T any](all []T, separator string) string {
 	return text
 }
 
-// shape is what a table looks like.
+// shape is what the table of a model looks like.
 type shape struct {
-	model   *shardmap.Model
-	table   string
+	shardmap.Table
+	model   *schema.Schema
 	types   map[string]string // by column
 	missing []string          // what is missing, or different
 }
 
 // shapesOf looks at the tables of one shard.
-func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
+func (g migrator) shapesOf(ctx context.Context, e shardmap.Entry) ([]shape, error) {
 	var shapes []shape
-	e := g.cluster.Entry(shard)
-	for _, m := range g.cluster.Sharded {
-		s := shape{model: m, table: g.cluster.TableOn(m, shard), types: map[string]string{}}
-		unlock := g.cluster.Engine.LockTables(g.cluster.Databases[e.Database])
-		err := shardmap.OnOneConnection(g.sessionFor(ctx, e.Database, s.table), func(tx *gorm.DB) error {
-			return g.look(ctx, tx.Session(&gorm.Session{}), &s, e)
+	for _, m := range g.Sharded {
+		tables := g.TablesOf(m, e)
+		s := shape{Table: tables[0], model: m.Base, types: map[string]string{}}
+		unlock := g.Engine.LockTables(g.db)
+		err := shardmap.OnOneConnection(g.sessionFor(ctx, s.Name), func(tx *gorm.DB) error {
+			return g.look(ctx, tx.Session(&gorm.Session{}), &s)
 		})
 		unlock()
 		if err != nil {
 			return nil, err
 		}
-		for _, table := range g.cluster.TablesOf(m, e) {
-			lacking, err := g.missingChecks(ctx, e, table)
+		for _, table := range tables {
+			lacking, err := g.missingChecks(ctx, table)
 			if err != nil {
 				return nil, err
 			}
@@ -201,31 +207,29 @@ func (g migrator) shapesOf(ctx context.Context, shard int) ([]shape, error) {
 }
 
 // look notes the columns of a table, and what it lacks.
-func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, e shardmap.Entry) error {
-	if there, err := shardmap.HasTable(ctx, tx, s.table); err != nil || !there {
+func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape) error {
+	if there, err := shardmap.HasTable(ctx, tx, s.Name); err != nil || !there {
 		s.missing = append(s.missing, "the table is missing: call AutoMigrate")
 		return err
 	}
-	columns, err := tx.Migrator().ColumnTypes(s.model.Value)
+	columns, err := tx.Migrator().ColumnTypes(s.Model)
 	if err != nil {
-		return fmt.Errorf("columns of %s: %w", s.table, err)
+		return fmt.Errorf("columns of %s: %w", s.Name, err)
 	}
 	for _, column := range columns {
-		s.types[column.Name()], _ = column.ColumnType()
-		if s.types[column.Name()] == "" {
-			s.types[column.Name()] = column.DatabaseTypeName()
-		}
+		kind, _ := column.ColumnType()
+		s.types[column.Name()] = cmp.Or(kind, column.DatabaseTypeName())
 	}
-	for _, name := range s.model.Base.DBNames {
+	for _, name := range s.model.DBNames {
 		if _, found := s.types[name]; !found {
 			s.missing = append(s.missing, "column "+name+" is missing")
 		}
 	}
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, s.model.Value, s.table, e); err != nil {
+	if err := g.parse(stmt, s.Table); err != nil {
 		return err
 	}
-	indexes, err := dialect.Kind(tx.Name()).Indexes(ctx, tx.Statement.ConnPool, s.table)
+	indexes, err := dialect.Kind(tx.Name()).Indexes(ctx, tx.Statement.ConnPool, s.Name)
 	for _, index := range stmt.Schema.ParseIndexes() {
 		named := func(name string) bool { return strings.EqualFold(name, index.Name) }
 		if !slices.ContainsFunc(indexes, named) {
@@ -239,17 +243,14 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape, e shardmap.En
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
 // long as the table is copied, so that is left to the operator, and Check says how. absent says that it was
 // not there.
-func (g migrator) migrateTable(
-	ctx context.Context, e shardmap.Entry, table shardmap.Table,
-) (absent bool, err error) {
-	db := g.cluster.Databases[e.Database]
-	defer g.cluster.Engine.LockTables(db)()
-	tx := g.sessionFor(ctx, e.Database, table.Name)
+func (g migrator) migrateTable(ctx context.Context, table shardmap.Table) (absent bool, err error) {
+	defer g.Engine.LockTables(g.db)()
+	tx := g.sessionFor(ctx, table.Name)
 	stmt := &gorm.Statement{DB: tx}
-	if err := g.parse(stmt, table.Model, table.Name, e); err != nil {
+	if err := g.parse(stmt, table); err != nil {
 		return false, err
 	}
-	missing, err := g.lacking(ctx, e, table)
+	missing, err := g.lacking(ctx, table)
 	if err != nil {
 		return false, err
 	}
@@ -257,7 +258,7 @@ func (g migrator) migrateTable(
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
 		for _, check := range later {
-			if err := g.refuseStrangers(ctx, e.Database, table.Name, check, stmt.Quote(table.Name)); err != nil {
+			if err := g.refuseStrangers(ctx, table.Name, check, g.quote(table.Name)); err != nil {
 				return false, err
 			}
 		}
@@ -266,11 +267,11 @@ func (g migrator) migrateTable(
 	if err := shardmap.AutoMigrate(tx, table.Model); err != nil {
 		return missing.absent, err
 	}
-	if db.Name() != dialect.PostgreSQL {
+	if g.db.Name() != dialect.PostgreSQL {
 		return missing.absent, nil
 	}
 	for _, check := range later {
-		if err := g.execute(ctx, e.Database, "ALTER TABLE "+stmt.Quote(table.Name)+" ADD "+check.Definition()+
+		if err := g.execute(ctx, "ALTER TABLE "+g.quote(table.Name)+" ADD "+check.Definition()+
 			" NOT VALID"); err != nil {
 			return false, err
 		}
@@ -303,12 +304,8 @@ type lackingChecks struct {
 }
 
 // lacking compares the constraints of a table with those that it should have.
-func (g migrator) lacking(
-	ctx context.Context, e shardmap.Entry, table shardmap.Table,
-) (lackingChecks, error) {
-	var l lackingChecks
-	db := g.cluster.Databases[e.Database]
-	there, err := g.checksThere(ctx, db, table.Name)
+func (g migrator) lacking(ctx context.Context, table shardmap.Table) (l lackingChecks, err error) {
+	there, err := g.checksThere(ctx, table.Name)
 	if err != nil {
 		return l, fmt.Errorf("constraints: %w", err)
 	}
@@ -329,31 +326,27 @@ func (g migrator) lacking(
 	if len(l.checks) == 0 {
 		return l, nil
 	}
-	found, err := shardmap.HasTable(ctx, g.session(ctx, e.Database), table.Name)
+	found, err := shardmap.HasTable(ctx, g.session(ctx), table.Name)
 	if l.absent = !found; err != nil || l.absent {
 		return l, err
 	}
-	l.rows, err = g.hasRows(ctx, e.Database, table.Name)
+	l.rows, err = g.hasRows(ctx, table.Name)
 	return l, err
 }
 
 // missingChecks describes the constraints that a table lacks, each with the statement that adds it.
-func (g migrator) missingChecks(
-	ctx context.Context, e shardmap.Entry, table shardmap.Table,
-) ([]string, error) {
-	l, err := g.lacking(ctx, e, table)
+func (g migrator) missingChecks(ctx context.Context, table shardmap.Table) (missing []string, err error) {
+	l, err := g.lacking(ctx, table)
 	if errors.Is(err, errs.ErrSharding) {
 		return []string{err.Error()}, nil
 	}
 	if err != nil || l.absent {
 		return nil, err
 	}
-	db := g.cluster.Databases[e.Database]
-	alter := "ALTER TABLE " + db.Statement.Quote(table.Name) + " "
-	var missing []string
+	alter := "ALTER TABLE " + g.quote(table.Name) + " "
 	for _, check := range l.checks {
 		what := "constraint " + check.Name + " is missing: "
-		switch db.Name() {
+		switch g.db.Name() {
 		case dialect.PostgreSQL:
 			what += alter + "ADD " + check.Definition() + " NOT VALID; then VALIDATE CONSTRAINT " + check.Quoted
 		case dialect.MySQL:
@@ -375,21 +368,21 @@ var checkInSQL = regexp.MustCompile("(?i)CONSTRAINT\\s+[`\"\\[]?(\\w+_shard_\\d+
 
 // checksThere returns the constraints of a table by their names, and whether all rows are known to meet
 // them. There are none if the table does not exist.
-func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (map[string]bool, error) {
+func (g migrator) checksThere(ctx context.Context, table string) (map[string]bool, error) {
 	there := map[string]bool{}
-	query, args := dialect.Kind(db.Name()).About(table, map[string]string{
+	query, args := dialect.Kind(g.db.Name()).About(table, map[string]string{
 		dialect.PostgreSQL: "SELECT conname, convalidated::int FROM pg_constraint " +
 			"WHERE contype = 'c' AND conrelid = to_regclass($1)",
 		dialect.MySQL: "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
 			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
 		dialect.SQLite: "SELECT sql, 1 FROM `main`.sqlite_master WHERE type = 'table' AND name = ?",
-	}[db.Name()])
+	}[g.db.Name()])
 	if query == "" {
 		return there, nil
 	}
-	_, rows, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: db}, query, args...)
+	_, rows, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: g.db}, query, args...)
 	for _, row := range rows {
-		if db.Name() != dialect.SQLite {
+		if g.db.Name() != dialect.SQLite {
 			there[row[0].String] = row[1].String == "1"
 			continue
 		}
@@ -401,45 +394,42 @@ func (g migrator) checksThere(ctx context.Context, db *gorm.DB, table string) (m
 }
 
 // hasRows reports whether a table has a row.
-func (g migrator) hasRows(ctx context.Context, database int, table string) (bool, error) {
-	db := g.cluster.Databases[database]
-	_, rows, err := dialect.Query[[]int64](ctx, shardmap.Source{DB: db},
-		"SELECT 1 FROM "+db.Statement.Quote(table)+" LIMIT 1")
+func (g migrator) hasRows(ctx context.Context, table string) (bool, error) {
+	_, rows, err := dialect.Query[[]int64](ctx, shardmap.Source{DB: g.db}, "SELECT 1 FROM "+g.quote(table)+
+		" LIMIT 1")
 	return len(rows) > 0, err
 }
 
 // endRows is how many of the first and of the last rows of a table are looked at when it is first used.
 const endRows = 1000
 
-// refuseStrangersIn looks at the tables of a database that nobody has recorded, before their first use.
-// Another tool may have filled tables of these names by another rule, and a search would not find most of
-// their rows. To read the whole of a table may take long, so only both ends are looked at.
-func (g migrator) refuseStrangersIn(ctx context.Context, database int) error {
-	for shard, home := range g.cluster.Place {
-		if home != database {
-			continue
-		}
-		for _, m := range g.cluster.Sharded {
-			if err := g.refuseStrangersOf(ctx, g.cluster.Entry(shard), m); err != nil {
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", g.cluster.TableOn(m, shard),
-					database, err)
+// examine looks at the tables of a database that nobody has recorded, before their first use. Another tool
+// may have filled tables of these names by another rule, and a search would not find most of their rows. To
+// read the whole of a table may take long, so only both ends are looked at.
+func (g migrator) examine(ctx context.Context) error {
+	for _, e := range g.Entries() {
+		for _, m := range g.Sharded {
+			if e.Database != g.database {
+				continue
+			}
+			table := g.TablesOf(m, e)[0]
+			if err := g.examineTable(ctx, table, table.Checks[0]); err != nil { // the check of the key
+				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, g.database, err)
 			}
 		}
 	}
 	return nil
 }
 
-func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, m *shardmap.Model) error {
-	table := g.cluster.TablesOf(m, e)[0]
-	check := table.Checks[0] // that of the key
-	l, err := g.lacking(ctx, e, table)
+func (g migrator) examineTable(ctx context.Context, table shardmap.Table, check shardmap.Check) error {
+	l, err := g.lacking(ctx, table)
 	if err != nil || !l.rows || !slices.Contains(l.checks, check) {
 		return err
 	}
 	for _, order := range []string{"", " DESC"} {
 		end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
-			check.Column, g.cluster.Databases[e.Database].Statement.Quote(table.Name), order, endRows)
-		if err := g.refuseStrangers(ctx, e.Database, table.Name, check, end); err != nil {
+			check.Column, g.quote(table.Name), order, endRows)
+		if err := g.refuseStrangers(ctx, table.Name, check, end); err != nil {
 			return err
 		}
 	}
@@ -447,12 +437,9 @@ func (g migrator) refuseStrangersOf(ctx context.Context, e shardmap.Entry, m *sh
 }
 
 // refuseStrangers returns an error if a row breaks the rule of its shard.
-func (g migrator) refuseStrangers(
-	ctx context.Context, database int, table string, check shardmap.Check, from string,
-) error {
-	db := shardmap.Source{DB: g.cluster.Databases[database]}
-	_, strangers, err := dialect.Query[[]sql.NullString](ctx, db,
-		"SELECT "+check.Column+" FROM "+from+" WHERE NOT ("+check.Expression+") LIMIT 1")
+func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.Check, from string) error {
+	_, strangers, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: g.db},
+		"SELECT "+c.Column+" FROM "+from+" WHERE NOT ("+c.Expression+") LIMIT 1")
 	if err != nil || len(strangers) == 0 {
 		return err
 	}
@@ -460,10 +447,10 @@ func (g migrator) refuseStrangers(
 		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
-		errs.ErrSharding, table, check.Column, strangers[0][0].String, check.Shard, check.Shards)
+		errs.ErrSharding, table, c.Column, strangers[0][0].String, c.Shard, c.Shards)
 }
 
-// execute runs a statement on the database of a shard.
-func (g migrator) execute(ctx context.Context, database int, statement string) error {
-	return g.session(ctx, database).Exec(statement).Error
+// execute runs a statement on the database.
+func (g migrator) execute(ctx context.Context, statement string) error {
+	return g.session(ctx).Exec(statement).Error
 }

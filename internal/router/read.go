@@ -134,8 +134,8 @@ func (q *shardQuery) askWhole() bool {
 		return false
 	}
 	whole := unionPart{database: part.database}
-	for shard, database := range q.Place {
-		if database == part.database {
+	for shard := range q.ShardCount {
+		if q.Entry(shard).Database == part.database {
 			some := append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
 			whole.asked = append(whole.asked, asked{shard, some})
 		}
@@ -409,7 +409,7 @@ func partsOf(t *shardmap.Topology, all []asked) []unionPart {
 	var parts []unionPart
 	latest, ids := map[int]int{}, map[int]int{} // by database, the last part and its IDs
 	for _, one := range all {
-		database := t.Place[one.shard]
+		database := t.Entry(one.shard).Database
 		last, begun := latest[database]
 		if !begun || len(parts[last].asked) == maxTablesPerStatement ||
 			ids[database]+len(one.ids) > maxIDsPerStatement {
@@ -728,7 +728,7 @@ func (r *Router) Count(ctx context.Context, model any) (sum int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = r.figures(ctx, m, selecting("count(*)"), func(rows *sql.Rows) error {
+	err = r.figures(ctx, m, false, selecting("count(*)"), func(_ int, rows *sql.Rows) error {
 		var n int64
 		err := rows.Scan(&n)
 		sum += n
@@ -749,15 +749,10 @@ func (r *Router) Distribution(ctx context.Context, model any) ([]int64, error) {
 	if m.Broadcast {
 		return nil, fmt.Errorf("%w: %s has all its rows in every database", errs.ErrNotSharded, m.Base.Name)
 	}
-	if err := r.checkUnlocked(ctx, m); err != nil {
-		return nil, err
-	}
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), true, selecting("count(*)"))
-	if err != nil {
-		return nil, err
-	}
 	counts := make([]int64, r.ShardCount)
-	err = q.run(func(i int, tx *gorm.DB) error { return tx.Scan(&counts[q.parts[i].asked[0].shard]).Error })
+	err = r.figures(ctx, m, true, selecting("count(*)"), func(shard int, rows *sql.Rows) error {
+		return rows.Scan(&counts[shard])
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -789,7 +784,7 @@ func (r *Router) Aggregate(
 // sum adds up the sums of the shards, exactly.
 func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
 	found, total := false, new(big.Rat)
-	err := r.figures(ctx, m, applying("sum", field), func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, false, applying("sum", field), func(_ int, rows *sql.Rows) error {
 		var text sql.NullString // which is exact, whatever type the database adds up in
 		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
@@ -845,24 +840,26 @@ func applying(function string, field *schema.Field) branch {
 	return selecting(function+"(?)", clause.Column{Table: clause.CurrentTable, Name: field.DBName})
 }
 
-// figures asks each shard for one line of figures and passes the lines to read, one at a time.
+// figures asks each shard for one line of figures and passes the lines to read, one at a time. If the shards
+// are asked apart, it says which one a line is from.
 func (r *Router) figures(
-	ctx context.Context, m *shardmap.Model, complete branch, read func(*sql.Rows) error,
+	ctx context.Context, m *shardmap.Model, apart bool, complete branch,
+	read func(shard int, line *sql.Rows) error,
 ) error {
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), false, complete)
+	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), apart, complete)
 	if err != nil {
 		return err
 	}
 	var reading sync.Mutex
-	return q.run(func(_ int, tx *gorm.DB) error {
+	return q.run(func(i int, tx *gorm.DB) error {
 		rows, err := tx.Rows() //nolint:rowserrcheck // EachRow does both.
 		return dialect.EachRow(rows, err, func(rows *sql.Rows) error {
 			reading.Lock()
 			defer reading.Unlock()
-			return read(rows)
+			return read(q.parts[i].asked[0].shard, rows)
 		})
 	})
 }
@@ -880,7 +877,7 @@ func (r *Router) extreme(
 		return false, err
 	}
 	found := reflect.Value{}
-	err := r.figures(ctx, m, applying(function, field), func(rows *sql.Rows) error {
+	err := r.figures(ctx, m, false, applying(function, field), func(_ int, rows *sql.Rows) error {
 		value := reflect.New(reflect.PointerTo(into.Type())) // nil for NULL
 		scanned := value.Interface()
 		if when, ok := scanned.(**time.Time); ok {

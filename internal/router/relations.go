@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,50 +19,42 @@ import (
 // relations has what the guard needs to know of the relations of a router's models.
 type relations struct {
 	topology *shardmap.Topology
-	// columns has, for each model, the columns by which only crossing relations look for its rows.
-	columns map[reflect.Type]map[string]*schema.Relationship
+	// columns has, for each model, the columns by which relations look for its rows that all cross.
+	columns map[reflect.Type]map[string][]*schema.Relationship
 }
 
-// relationsOf looks at every relation of every model: first at those that cross, and then at those that have
-// a column in common with one.
+// relationsOf looks at every relation of every model.
 func relationsOf(t *shardmap.Topology) relations {
-	r := relations{t, map[reflect.Type]map[string]*schema.Relationship{}}
-	for _, crossing := range []bool{true, false} {
-		for _, m := range t.Models {
-			for _, relation := range allRelations(m.Base) {
-				other := t.ByType[relation.FieldSchema.ModelType]
-				if other == nil || other.Broadcast || relation.JoinTable != nil || t.Crosses(relation) != crossing {
-					continue
+	r := relations{t, map[reflect.Type]map[string][]*schema.Relationship{}}
+	for _, m := range t.Sharded {
+		r.columns[m.Base.ModelType] = map[string][]*schema.Relationship{}
+	}
+	for _, m := range t.Models {
+		for _, relation := range allRelations(m.Base) {
+			other := t.ByType[relation.FieldSchema.ModelType]
+			if other == nil || other.Broadcast || relation.JoinTable != nil {
+				continue
+			}
+			columns := r.columns[other.Base.ModelType]
+			for _, ref := range relation.References {
+				column := ref.PrimaryKey
+				if ref.OwnPrimaryKey {
+					column = ref.ForeignKey
 				}
-				r.note(other, relation, crossing)
+				// Others are the type of a polymorphic parent, or their values are checked.
+				if ref.PrimaryValue == "" && column.DBName != other.Key.DBName {
+					columns[column.DBName] = append(columns[column.DBName], relation)
+				}
 			}
 		}
 	}
+	stays := func(relation *schema.Relationship) bool { return !t.Crosses(relation) }
+	for _, columns := range r.columns {
+		maps.DeleteFunc(columns, func(_ string, by []*schema.Relationship) bool {
+			return slices.ContainsFunc(by, stays)
+		})
+	}
 	return r
-}
-
-// note adds the columns by which a crossing relation looks for the rows of a model, or removes those of
-// another one.
-func (r relations) note(m *shardmap.Model, relation *schema.Relationship, crossing bool) {
-	known := r.columns[m.Base.ModelType]
-	if known == nil {
-		known = map[string]*schema.Relationship{}
-		r.columns[m.Base.ModelType] = known
-	}
-	for _, ref := range relation.References {
-		column := ref.PrimaryKey
-		if ref.OwnPrimaryKey {
-			column = ref.ForeignKey
-		}
-		switch {
-		case ref.PrimaryValue != "" || column.DBName == m.Key.DBName:
-			// It is the type of a polymorphic parent, or its values are checked.
-		case crossing:
-			known[column.DBName] = relation
-		default:
-			delete(known, column.DBName)
-		}
-	}
 }
 
 // allRelations lists the relations of a model, those of embedded structs included.
@@ -142,14 +135,14 @@ func (r relations) checkAssociation(stmt *gorm.Statement) error {
 		return nil
 	}
 	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
-	var found *schema.Relationship
+	var found []*schema.Relationship
 	eachComparison(where.Exprs, func(c comparison) {
-		if found == nil && !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
-			found = columns[c.name]
+		if !c.text && c.table == r.topology.ByType[stmt.Schema.ModelType].Base.Table {
+			found = append(found, columns[c.name]...)
 		}
 	})
-	if found != nil {
-		return crossingError("association", pathOf(found), found)
+	if len(found) > 0 {
+		return crossingError("association", pathOf(found[0]), found[0])
 	}
 	return nil
 }

@@ -63,39 +63,34 @@ var _ gorm.Plugin = (*shardGuard)(nil)
 // Name returns the name under which GORM registers the guard.
 func (g *shardGuard) Name() string { return guardName }
 
-// Initialize registers the guard before all other callbacks of a statement.
+// Initialize registers the guard before all other callbacks of a statement, and around the one that runs it.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
-	callbacks := db.Callback()
-	route := func(what verb) func(*gorm.DB) { return func(db *gorm.DB) { g.route(db, what) } }
+	on := db.Callback()
 	for _, one := range []struct {
-		name    string
-		what    verb
-		get     func(name string) func(*gorm.DB)
-		replace func(name string, fn func(*gorm.DB)) error
+		name              string
+		what              verb
+		get               func(name string) func(*gorm.DB)
+		replace, register func(name string, fn func(*gorm.DB)) error
 	}{
-		{"gorm:query", reads, callbacks.Query().Get, callbacks.Query().Replace},
-		{"gorm:row", reads, callbacks.Row().Get, callbacks.Row().Replace},
-		{"gorm:raw", reads, callbacks.Raw().Get, callbacks.Raw().Replace},
-		{"gorm:create", creates, callbacks.Create().Get, callbacks.Create().Replace},
-		{"gorm:update", updates, callbacks.Update().Get, callbacks.Update().Replace},
-		{"gorm:delete", deletes, callbacks.Delete().Get, callbacks.Delete().Replace},
+		{"gorm:query", reads, on.Query().Get, on.Query().Replace, on.Query().Before("*").Register},
+		{"gorm:row", reads, on.Row().Get, on.Row().Replace, on.Row().Before("*").Register},
+		{"gorm:raw", reads, on.Raw().Get, on.Raw().Replace, on.Raw().Before("*").Register},
+		{"gorm:create", creates, on.Create().Get, on.Create().Replace, on.Create().Before("*").Register},
+		{"gorm:update", updates, on.Update().Get, on.Update().Replace, on.Update().Before("*").Register},
+		{"gorm:delete", deletes, on.Delete().Get, on.Delete().Replace, on.Delete().Before("*").Register},
 	} {
-		if run := one.get(one.name); run != nil {
-			if err := one.replace(one.name, g.repeating(run, one.what)); err != nil {
-				return err
-			}
+		err := one.register(callbackRoute, func(db *gorm.DB) { g.route(db, one.what) })
+		if run := one.get(one.name); run != nil && err == nil {
+			err = one.replace(one.name, g.repeating(run, one.what))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return errors.Join(
-		callbacks.Create().Before("*").Register(callbackRoute, route(creates)),
-		callbacks.Raw().Before("*").Register(callbackRoute, func(db *gorm.DB) { g.locate(db) }),
-		callbacks.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(true)),
-		callbacks.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(false)),
-		callbacks.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
-		callbacks.Update().Before("*").Register(callbackRoute, g.routeUpdate),
-		callbacks.Delete().Before("*").Register(callbackRoute, route(deletes)),
-		callbacks.Query().Before("*").Register(callbackRoute, route(reads)),
-		callbacks.Row().Before("*").Register(callbackRoute, route(reads)),
+		on.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(true)),
+		on.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(false)),
+		on.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
 	)
 }
 
@@ -142,16 +137,14 @@ func (g *shardGuard) checkNested(creates bool) func(*gorm.DB) {
 	}
 }
 
-// routeUpdate routes an update. A handle is bound to an empty row of its model. GORM would take that for
-// the row to update and find no condition, so a row with a key that is passed to Save or Updates takes
-// its place.
-func (g *shardGuard) routeUpdate(db *gorm.DB) {
-	g.route(db, updates)
-	stmt, c := db.Statement, g.byModel(db.Statement)
-	if db.Error != nil || c == nil || c.ByType[stmt.Schema.ModelType] == nil {
+// bindUpdate gives an update the row that it is for. A handle is bound to an empty row of its model, unless
+// that is a join table. GORM would take the empty row for the one to update and find no condition, so a row
+// with a key that is passed to Save or Updates takes its place.
+func bindUpdate(stmt *gorm.Statement, m *shardmap.Model) {
+	if m == nil {
 		return
 	}
-	if m := c.ByType[stmt.Schema.ModelType]; stmt.Model == m.Value {
+	if stmt.Model == m.Value {
 		stmt.Model = reflect.New(m.Base.ModelType).Interface() // because GORM writes new values into it
 	}
 	key, row := stmt.Schema.PrioritizedPrimaryField, reflect.PointerTo(stmt.Schema.ModelType)
@@ -188,8 +181,8 @@ func (g *shardGuard) route(db *gorm.DB, what verb) {
 	var err error
 	if c == nil {
 		err = g.checkUnsharded(stmt)
-	} else {
-		err = g.apply(found, stmt, what)
+	} else if err = g.apply(found, stmt, what); err == nil && what == updates {
+		bindUpdate(stmt, c.ByType[stmt.Schema.ModelType])
 	}
 	if err != nil {
 		_ = db.AddError(err)
@@ -232,7 +225,7 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
 	case !routed || r.all:
 		return c.notRouted(stmt)
-	case c.Databases[c.Place[r.shard]].Plugins[guardName] != gorm.Plugin(g):
+	case c.databaseOf(r.shard).Plugins[guardName] != gorm.Plugin(g):
 		return fmt.Errorf("%w: %s: this is not the database of %s", errs.ErrCrossShard, stmt.Schema.Name, r)
 	}
 	if carried, ok := c.carried(stmt); ok && carried.topology != r.topology {
@@ -316,7 +309,7 @@ func (g *shardGuard) locate(db *gorm.DB) (found located) {
 	err := found.err
 	if err == nil && found.routed && !found.route.all { // Reads of all shards look themselves.
 		inside := fill.InTransaction(stmt.ConnPool)
-		err = found.cluster.LookOnce(stmt.Context, found.cluster.Place[found.route.shard], inside)
+		err = found.cluster.LookOnce(stmt.Context, found.cluster.Entry(found.route.shard).Database, inside)
 	}
 	_ = db.AddError(err)
 	return found

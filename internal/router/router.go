@@ -166,7 +166,7 @@ func (r *Router) Handle(ctx context.Context, model any, id int64) (*gorm.DB, err
 	}
 	one := r.routeTo(shard)
 	one.id = id
-	return r.handle(ctx, r.Databases[r.Place[shard]], one, m.Subject(ctx, model)), nil
+	return r.handle(ctx, r.databaseOf(shard), one, m.Subject(ctx, model)), nil
 }
 
 // ShardOfStatement looks at the route of the statement.
@@ -192,15 +192,15 @@ func (r *Router) Explain(id int64) (string, error) {
 	for _, m := range r.Sharded {
 		tables = append(tables, r.TableOn(m, shard))
 	}
-	database := r.Place[shard]
+	e := r.Entry(shard)
 	return fmt.Sprintf("%d is on shard %d, in database %d (%s), table %s; made %s on node %d, sequence %d",
-		id, r.Entry(shard).Residue, database, r.Databases[database].Name(), strings.Join(tables, " or "),
+		id, e.Residue, e.Database, r.databaseOf(shard).Name(), strings.Join(tables, " or "),
 		parts.Time.UTC().Format(time.RFC3339Nano), parts.Node, parts.Sequence), nil
 }
 
 // MakeTables makes the tables of all models for an entry that the map does not have yet.
 func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
-	if _, err := (migrator{r.cluster}).makeTables(ctx, e); err != nil {
+	if _, err := r.migratorIn(e.Database).makeTables(ctx, e); err != nil {
 		return fmt.Errorf("snowflakeplugin: %w", err)
 	}
 	return nil
@@ -209,13 +209,12 @@ func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
 // shards at last.
 func (r *Router) AutoMigrate(ctx context.Context) error {
-	g := migrator{r.cluster}
 	for i := range r.Databases {
 		for _, m := range r.Models {
 			if !m.Broadcast {
 				continue
 			}
-			if err := shardmap.AutoMigrate(g.session(ctx, i), m.Value); err != nil {
+			if err := shardmap.AutoMigrate(r.migratorIn(i).session(ctx), m.Value); err != nil {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
@@ -224,9 +223,9 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	// Each database changes one table at a time: several would wait for each other, or fail.
 	databases := shardmap.Singles(len(r.Databases))
 	_ = shardmap.Scatter(context.WithoutCancel(ctx), databases, func(database int) error {
-		for shard, home := range r.Place {
-			if home == database {
-				failures[shard] = g.migrate(ctx, shard)
+		for shard, e := range r.Entries() {
+			if e.Database == database {
+				failures[shard] = r.migratorIn(database).migrate(ctx, e)
 			}
 		}
 		return nil
@@ -246,7 +245,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 func (r *Router) CheckTables(ctx context.Context) error {
 	shapes := make([][]shape, r.ShardCount)
 	err := shardmap.Scatter(ctx, r.numbers(), func(shard int) (err error) {
-		shapes[shard], err = migrator{r.cluster}.shapesOf(ctx, shard)
+		e := r.Entry(shard)
+		shapes[shard], err = r.migratorIn(e.Database).shapesOf(ctx, e)
 		return err
 	})
 	if err != nil {
@@ -254,23 +254,20 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	}
 	var drifts []string
 	first := map[string]shape{} // by model and kind of database
-	for shard, own := range shapes {
-		for _, s := range own {
-			database := r.Place[shard]
-			key := r.Databases[database].Name() + " " + s.model.Base.Name
-			other, seen := first[key]
-			if !seen && len(s.missing) == 0 {
-				first[key] = s
+	for _, s := range slices.Concat(shapes...) {
+		key := r.Databases[s.Entry.Database].Name() + " " + s.model.Name
+		other, seen := first[key]
+		if !seen && len(s.missing) == 0 {
+			first[key] = s
+		}
+		for _, column := range s.model.DBNames {
+			if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
+				s.missing = append(s.missing,
+					fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.Name, b))
 			}
-			for _, column := range s.model.Base.DBNames {
-				if a, b := s.types[column], other.types[column]; seen && a != "" && a != b {
-					s.missing = append(s.missing,
-						fmt.Sprintf("column %s is of type %s, and in %s of type %s", column, a, other.table, b))
-				}
-			}
-			for _, what := range s.missing {
-				drifts = append(drifts, fmt.Sprintf("%s in database %d: %s", s.table, database, what))
-			}
+		}
+		for _, what := range s.missing {
+			drifts = append(drifts, fmt.Sprintf("%s in database %d: %s", s.Name, s.Entry.Database, what))
 		}
 	}
 	if len(drifts) > 0 {
@@ -341,7 +338,7 @@ func (r *Router) Transaction(ctx context.Context, id int64, fn func(tx *gorm.DB)
 		return err
 	}
 	one := route{shard: shard, topology: r.Topology, id: id, locked: true}
-	return r.handle(ctx, r.Databases[r.Place[shard]], one, nil).Transaction(fn)
+	return r.handle(ctx, r.databaseOf(shard), one, nil).Transaction(fn)
 }
 
 // Bind returns a handle of a transaction that is bound to a model.

@@ -71,7 +71,7 @@ func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
 }
 
 func (s *schemas) parse(shard int, own *shardSchemas) error {
-	db := s.Databases[s.Place[shard]]
+	db := s.Databases[s.Entry(shard).Database]
 	own.byType, own.names, own.texts = map[reflect.Type]*shardSchema{}, map[string]string{}, map[string]bool{}
 	own.quoted = map[string]string{}
 	for _, m := range s.Sharded {

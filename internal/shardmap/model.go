@@ -32,6 +32,7 @@ type joinTable struct {
 
 // Table is a table that a model has on a shard: its own, or that of a many-to-many relation.
 type Table struct {
+	Entry  Entry
 	Name   string
 	Base   string // its name without the number of a shard
 	Model  any

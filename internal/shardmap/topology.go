@@ -48,7 +48,6 @@ type Topology struct {
 	FirstCount int   // the number of shards at the first start, which the records and the configuration keep
 	ShardCount int
 	Databases  []*gorm.DB // fresh sessions: each call on one begins a new statement
-	Place      []int      // index into dbs of each shard
 	entries    []Entry    // by shard
 	index      []int32    // the shards of the residues by the common modulus; nil if those are the same
 	Models     []*Model
@@ -223,13 +222,12 @@ func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
 
 // setEntries makes a topology use entries that are sorted and have all IDs.
 func (t *Topology) setEntries(entries []Entry) error {
-	t.entries, t.ShardCount, t.Place, t.index = entries, len(entries), nil, nil
+	t.entries, t.ShardCount, t.index = entries, len(entries), nil
 	common := commonModulus(entries)
 	if common != len(entries) {
 		t.index = make([]int32, common)
 	}
 	for shard, e := range entries {
-		t.Place = append(t.Place, e.Database)
 		if t.index != nil {
 			for residue := e.Residue; residue < common; residue += e.Modulus {
 				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
@@ -396,7 +394,7 @@ func (t *Topology) TablesOf(m *Model, e Entry) []Table {
 // tableOf returns a table. In a keyed one, the columns behind the first one have the key of another row of
 // the shard, or NULL or 0 where there is none.
 func (t *Topology) tableOf(base string, model any, columns []string, keyed bool, e Entry) Table {
-	table := Table{Name: e.TableOn(base), Base: base, Model: model}
+	table := Table{Entry: e, Name: e.TableOn(base), Base: base, Model: model}
 	kind := dialect.Kind(t.Databases[e.Database].Name())
 	for i, column := range columns {
 		if i == 0 {
