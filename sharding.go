@@ -297,7 +297,8 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // AutoMigrate makes the tables of all models on all shards, or updates them, as db.AutoMigrate does for
 // one table. Names that a model gives to indexes and checks get the number of the shard appended, because
 // they must differ within a database. The tables of shards have no foreign keys: GORM derives those from
-// models, not from shards, and one that led to another shard would refuse every row.
+// models, not from shards, and one that led to another shard would refuse every row. It warns of tags such as
+// constraint:OnDelete:CASCADE, which do nothing without one.
 //
 // It records the number of shards in the table snowflake_shards of each database, so that no router with
 // another number can use these tables.

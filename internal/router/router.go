@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
@@ -209,6 +210,7 @@ func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
 // AutoMigrate makes the broadcast tables first, then the tables of all shards, and records the number of
 // shards at last.
 func (r *Router) AutoMigrate(ctx context.Context) error {
+	r.warnOfIdleTags(ctx)
 	for i := range r.Databases {
 		for _, m := range r.Models {
 			if !m.Broadcast {
@@ -237,6 +239,20 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		err := shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
 		if try == maxTries || !dialect.Busy(err) { // A cutover changes the same records.
 			return err
+		}
+	}
+}
+
+// warnOfIdleTags warns of tags for foreign keys, which AutoMigrate does not make.
+func (r *Router) warnOfIdleTags(ctx context.Context) {
+	for _, m := range r.Models {
+		for _, relation := range allRelations(m.Base) {
+			tag := schema.ParseTagSetting(relation.Field.TagSettings["CONSTRAINT"], ",")["ONDELETE"]
+			if tag != "" {
+				r.Databases[0].Logger.Warn(ctx, "snowflakeplugin: the tag constraint:OnDelete:%s of %s.%s does nothing, "+
+					"because the tables of a router have no foreign keys: let the program delete or change such rows, and "+
+					"remove the tag", tag, m.Base.Name, pathOf(relation))
+			}
 		}
 	}
 }

@@ -114,6 +114,41 @@ func TestACheckThatFindsNothingLogsNothing(t *testing.T) {
 	})
 }
 
+// novel says by tags what a foreign key would do, in one case what it does anyway.
+type novel struct {
+	ID       snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Chapters []chapter          `gorm:"foreignKey:NovelID;constraint:OnUpdate:CASCADE,OnDelete:CASCADE"`
+	Reviews  []novelReview      `gorm:"foreignKey:NovelID;constraint:fk_of_reviews"`
+}
+
+type chapter struct {
+	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:NovelID"`
+	NovelID snowflakeplugin.ID
+}
+
+type novelReview struct {
+	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:NovelID"`
+	NovelID snowflakeplugin.ID
+	Novel   *novel
+}
+
+// The tables of shards have no foreign keys, so nothing happens to the rows at the other end.
+func TestAutoMigrateWarnsOfATagThatDoesNothing(t *testing.T) {
+	t.Parallel()
+	var logged strings.Builder
+	db := dbtest.Named("sqlite").Open(t, nil)
+	leased(t, db)
+	db.Logger = logger.New(log.New(&logged, "", 0), logger.Config{LogLevel: logger.Warn})
+	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}},
+		&novel{}, &chapter{}, &novelReview{})
+	must(t, err, "NewRouter")
+	must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+	const want = "the tag constraint:OnDelete:CASCADE of novel.Chapters does nothing"
+	if text := logged.String(); strings.Count(text, want) != 1 || strings.Count(text, "snowflakeplugin:") != 1 {
+		t.Errorf("logged once %q, and nothing else? It was\n%s", want, text)
+	}
+}
+
 func TestMinAndMaxAreThoseOfAllShards(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
