@@ -155,14 +155,14 @@ func checkShard(fr *frame) error {
 			if !ok {
 				continue
 			}
-			if err := shard.Check(fr.plan.schema, id); err != nil {
+			if err := shard.Check(id); err != nil {
 				return err
 			}
 			if column.like == nil {
 				continue
 			}
 			like, _ := fr.rows.value(fr.context(), i, column.like)
-			err := shard.Check(fr.plan.schema, like)
+			err := shard.Check(like)
 			if key, ok := IDOf(like); (!ok || key <= 0) && slices.Contains(fr.ids, id) {
 				err = fr.plan.noID(1<<c, fr.noParent(i, column, like))
 			}

@@ -376,7 +376,7 @@ type Plan struct {
 type Shard struct {
 	Number, Count int
 	// Check refuses a key that lies on another shard.
-	Check func(s *schema.Schema, key any) error
+	Check func(key any) error
 }
 
 // reachesTagged reports whether a create or an update of the model may create rows with tagged fields

@@ -115,7 +115,6 @@ func (s *side) enlist(ctx context.Context, q gorm.ConnPool, t *table, keys []int
 	return nil
 }
 
-// strike removes entries from the list.
 func (s *side) strike(ctx context.Context, q gorm.ConnPool, numbers []int64) error {
 	for some := range slices.Chunk(numbers, maxKeys) {
 		if err := run(ctx, q, s.d.strike(s.d.Quoted(s.keys), some)); err != nil {

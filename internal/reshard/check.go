@@ -173,7 +173,6 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	return statements, err
 }
 
-// foreignKey is a foreign key of a table.
 type foreignKey struct {
 	name, schema, table string // those of the table that it refers to
 	near                bool   // that table is found without its schema
@@ -301,7 +300,6 @@ func refuseLosses(ctx context.Context, m *machine) (err error) {
 	return nil
 }
 
-// factsOf describes a table.
 func factsOf(ctx context.Context, h held, t *table) (facts []string, err error) {
 	d := t.side.d
 	// The catalog may write a default as the session says.

@@ -77,9 +77,7 @@ func (mv *move) insert(ctx context.Context, reader, q gorm.ConnPool, where strin
 const maxArguments = 30_000
 
 // insertRows writes rows that were read from another database.
-func (mv *move) insertRows(
-	ctx context.Context, q gorm.ConnPool, rows []tuple, begin, end string,
-) error {
+func (mv *move) insertRows(ctx context.Context, q gorm.ConnPool, rows []tuple, begin, end string) error {
 	for some := range slices.Chunk(rows, max(1, maxArguments/len(mv.oldColumns))) {
 		s := dialect.Write(mv.fresh.side.d.Kind, begin, "VALUES ")
 		for i, r := range some {
@@ -133,9 +131,7 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 // drain copies the rows again whose keys are the first ones of the list, and removes those from the list that
 // it has read. It does not go by numbers that follow others, because transactions do not commit in the order
 // of their numbers. It returns how many it has read, and which rows differ still. Those are listed again.
-func (s *side) drain(
-	ctx context.Context, h held, limit int,
-) (read int64, differ []int64, err error) {
+func (s *side) drain(ctx context.Context, h held, limit int) (read int64, differ []int64, err error) {
 	_, all, err := dialect.Query[[]int64](ctx, h.reader(s.d), fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n "+
 		"LIMIT %d", s.d.Quoted(s.keys), limit))
 	if err != nil || len(all) == 0 {

@@ -87,7 +87,6 @@ func (d *database) transaction(ctx context.Context, do func(q gorm.ConnPool) err
 	return d.onConnection(ctx, func(c *sql.Conn) error { return d.begun(ctx, c, do) })
 }
 
-// begun runs a transaction.
 func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPool) error) error {
 	return dialect.Transact(ctx, c, &sql.TxOptions{Isolation: d.isolation}, func(tx *sql.Tx) (err error) {
 		if d.apart {
@@ -108,7 +107,6 @@ func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) 
 	return d.transaction(ctx, do)
 }
 
-// run runs statements one after the other.
 func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := q.ExecContext(ctx, statement); err != nil {
@@ -118,7 +116,6 @@ func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 	return nil
 }
 
-// execute runs a statement with its values.
 func execute(ctx context.Context, q gorm.ConnPool, s *dialect.SQL) error {
 	_, err := q.ExecContext(ctx, s.String(), s.Args...)
 	return err
@@ -131,7 +128,6 @@ func number(ctx context.Context, q gorm.ConnPool, query string, args ...any) (in
 	return n.Int64, err
 }
 
-// numbers reads a column of numbers.
 func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, err error) {
 	_, rows, err := dialect.Query[[]int64](ctx, q, query)
 	for _, row := range rows {
@@ -172,7 +168,6 @@ func shorten(name, end string) string {
 	return dialect.Abridged(name, name, dialect.MaxName-len(end)) + end
 }
 
-// list writes numbers as SQL.
 func list(keys []int64) string {
 	var b strings.Builder
 	for i, key := range keys {

@@ -137,7 +137,6 @@ func (t *table) residue(column string, modulus int) string {
 // triggerName is how the names of the triggers of a table begin.
 func (t *table) triggerName() string { return fmt.Sprintf("%s_%d", t.side.begin, t.n) }
 
-// tablesOf returns the tables of some entries.
 func tablesOf(sides []*side) (all []*table) {
 	for _, s := range sides {
 		all = append(all, s.tables...)
@@ -145,7 +144,6 @@ func tablesOf(sides []*side) (all []*table) {
 	return all
 }
 
-// quotedTables returns the names of all tables of an entry.
 func quotedTables(s *side) (names []string) {
 	for _, t := range s.tables {
 		names = append(names, t.quoted())

@@ -181,7 +181,7 @@ func createTogether(c *cluster, db *gorm.DB) {
 	for i, row := range values.Values {
 		item := reflect.Indirect(stmt.ReflectValue.Index(i))
 		shard := c.ShardOf(m.IDOf(stmt.Context, item))
-		_ = db.AddError(keyRules{c.Topology}.checkRows(stmt, m, item, shard, true))
+		_ = db.AddError(keyRules{c.Topology, stmt, m, shard, true}.checkRows(item))
 		byShard[shard], last = append(byShard[shard], row), max(last, shard)
 	}
 	for _, name := range stmt.BuildClauses {

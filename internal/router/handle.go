@@ -146,7 +146,6 @@ func hasClosed(c *cluster) bool {
 	return slices.ContainsFunc(c.Entries(), func(e shardmap.Entry) bool { return e.Closed })
 }
 
-// routeKey is the key of a route in a context.
 type routeKey struct{ current *current }
 
 // routeContext is a context with a route. One takes an allocation, where context.WithValue takes two.
@@ -164,7 +163,6 @@ func (c *routeContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// routeIn returns the route that a context has.
 func (f *current) routeIn(ctx context.Context) (r route, ok bool) {
 	if known, found := ctx.Value(routeKey{f}).(*route); found {
 		return *known, true
@@ -183,7 +181,6 @@ type handleRoute struct {
 func (handleRoute) Name() string              { return handleName }
 func (handleRoute) Initialize(*gorm.DB) error { return nil }
 
-// routeTo returns the route of a shard as a whole.
 func (c *cluster) routeTo(shard int) route { return route{shard: shard, topology: c.Topology} }
 
 // handle returns a handle made from a session without conditions, for any number of statements. They take
@@ -196,10 +193,8 @@ func (c *cluster) handle(ctx context.Context, db *gorm.DB, r route, model any) *
 	return tx
 }
 
-// databaseOf returns the database of a shard.
 func (c *cluster) databaseOf(shard int) *gorm.DB { return c.Databases[c.Entry(shard).Database] }
 
-// handleOn returns a handle for a shard.
 func (c *cluster) handleOn(ctx context.Context, shard int, model any) *gorm.DB {
 	return c.handle(ctx, c.databaseOf(shard), c.routeTo(shard), model)
 }

@@ -19,72 +19,72 @@ import (
 // structs that name a row, and in conditions. A key of another shard would find nothing, or its row would
 // be stored where nobody looks for it. The same goes for the field that a key is like.
 
-// keyRules checks keys by a shard map.
-type keyRules struct{ *shardmap.Topology }
+// keyRules checks the keys in a statement for a shard.
+type keyRules struct {
+	*shardmap.Topology
+	stmt   *gorm.Statement
+	model  *shardmap.Model
+	shard  int
+	writes bool
+}
 
 // checkKeys refuses keys of other shards in a statement that is about to run.
-func (t keyRules) checkKeys(stmt *gorm.Statement, shard int, writes bool) error {
-	m := t.ByType[stmt.Schema.ModelType]
-	if m == nil {
-		return nil
-	}
-	model, dest := reflect.ValueOf(stmt.Model), reflect.ValueOf(stmt.Dest)
-	if err := t.checkRows(stmt, m, model, shard, writes); err != nil {
+func (k keyRules) checkKeys() error {
+	model, dest := reflect.ValueOf(k.stmt.Model), reflect.ValueOf(k.stmt.Dest)
+	if err := k.checkRows(model); err != nil {
 		return err
 	}
 	// First, Take and Save have one row as both.
 	if model.Kind() != reflect.Pointer || dest.Kind() != reflect.Pointer || model.Pointer() != dest.Pointer() {
-		if err := t.checkRows(stmt, m, dest, shard, writes); err != nil {
+		if err := k.checkRows(dest); err != nil {
 			return err
 		}
 	}
-	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
-	return t.checkConditions(stmt, m, where.Exprs, shard)
+	where, _ := k.stmt.Clauses["WHERE"].Expression.(clause.Where)
+	return k.checkConditions(where.Exprs)
 }
 
 // checkRows checks a struct or a slice of structs that have a key already, or the values of a map.
 // Elements of a slice that is read into are left over from an earlier read, so they are ignored.
-func (t keyRules) checkRows(
-	stmt *gorm.Statement, m *shardmap.Model, v reflect.Value, shard int, writes bool,
-) error {
-	v = reflect.Indirect(v)
+func (k keyRules) checkRows(v reflect.Value) error {
+	v, row := reflect.Indirect(v), k.model.Base.ModelType
 	switch {
 	case !v.IsValid():
 		return nil
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		elem := v.Type().Elem()
-		if elem != stmt.Schema.ModelType && elem != reflect.PointerTo(stmt.Schema.ModelType) {
-			return t.checkType(stmt, elem)
+		if elem != row && elem != reflect.PointerTo(row) {
+			return k.checkType(elem)
 		}
-		for i := 0; writes && i < v.Len(); i++ {
-			if err := t.checkRows(stmt, m, v.Index(i), shard, writes); err != nil {
+		for i := 0; k.writes && i < v.Len(); i++ {
+			if err := k.checkRows(v.Index(i)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case v.Type() != stmt.Schema.ModelType:
+	case v.Type() != row:
 		values, ok := v.Interface().(map[string]any)
-		if !ok || !writes {
-			return t.checkType(stmt, v.Type())
+		if !ok || !k.writes {
+			return k.checkType(v.Type())
 		}
 		for name, value := range values {
-			if err := t.checkID(stmt.Schema, keyField(m, name), value, shard); err != nil {
+			if err := k.checkID(keyField(k.model, name), value); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if !isEmpty(m.Key, v) {
-		value, _ := m.Key.ValueOf(stmt.Context, v)
-		if err := t.checkID(stmt.Schema, m.Key, value, shard); err != nil {
+	if !isEmpty(k.model.Key, v) {
+		value, _ := k.model.Key.ValueOf(k.stmt.Context, v)
+		if err := k.checkID(k.model.Key, value); err != nil {
 			return err
 		}
 	}
-	if !writes || m.Like == nil {
+	if !k.writes || k.model.Like == nil {
 		return nil
 	}
-	value, _ := m.Like.ValueOf(stmt.Context, v)
-	return t.checkID(stmt.Schema, m.Like, value, shard)
+	value, _ := k.model.Like.ValueOf(k.stmt.Context, v)
+	return k.checkID(k.model.Like, value)
 }
 
 // keyField returns the field of that name or column, if it holds keys of the row's own shard, or nil.
@@ -106,13 +106,13 @@ func isEmpty(f *schema.Field, row reflect.Value) bool {
 
 // checkType refuses rows of another model of the router. A handle that is bound to Order uses the
 // table of orders, even for rows of another type.
-func (t keyRules) checkType(stmt *gorm.Statement, row reflect.Type) error {
+func (k keyRules) checkType(row reflect.Type) error {
 	if row.Kind() == reflect.Pointer {
 		row = row.Elem()
 	}
-	if other := t.ByType[row]; other != nil {
+	if other := k.ByType[row]; other != nil {
 		return fmt.Errorf("%w: the handle is bound to %s, not to %s: get a handle for %[3]s from Router.DB",
-			errs.ErrNotRouted, stmt.Schema.Name, other.Base.Name)
+			errs.ErrNotRouted, k.model.Base.Name, other.Base.Name)
 	}
 	return nil
 }
@@ -120,23 +120,21 @@ func (t keyRules) checkType(stmt *gorm.Statement, row reflect.Type) error {
 // checkConditions checks the comparisons of the key, and of the field that it is like, with values. GORM
 // makes them from structs, maps, keys and preloads, and applications from clauses. An OR of keys is no
 // exception: it would find only the keys of this shard.
-func (t keyRules) checkConditions(
-	stmt *gorm.Statement, m *shardmap.Model, list []clause.Expression, shard int,
-) (err error) {
+func (k keyRules) checkConditions(list []clause.Expression) (err error) {
 	if len(list) == 1 {
 		// This is a row that is read by its key, which need not wait for the general case.
 		if in, ok := list[0].(clause.IN); ok && len(in.Values) == 1 && in.Column == clause.PrimaryColumn {
-			return t.checkID(stmt.Schema, m.Key, in.Values[0], shard)
+			return k.checkID(k.model.Key, in.Values[0])
 		}
 	}
 	eachComparison(list, func(c comparison) {
-		if c.table != "" && c.table != clause.CurrentTable && c.table != stmt.Table {
+		if c.table != "" && c.table != clause.CurrentTable && c.table != k.stmt.Table {
 			return
 		}
-		field := keyField(m, c.name)
+		field := keyField(k.model, c.name)
 		for _, value := range c.values {
 			if err == nil {
-				err = t.checkID(stmt.Schema, field, value, shard)
+				err = k.checkID(field, value)
 			}
 		}
 	})
@@ -228,7 +226,7 @@ func eachOfColumn(column any, values []any, visit func(comparison)) {
 
 // checkID refuses an ID of another shard in the key of a model, or in the field that keys are like. It
 // ignores other fields, which are nil, and values that are not IDs.
-func (t keyRules) checkID(s *schema.Schema, field *schema.Field, value any, shard int) error {
+func (k keyRules) checkID(field *schema.Field, value any) error {
 	if field == nil {
 		return nil
 	}
@@ -236,14 +234,14 @@ func (t keyRules) checkID(s *schema.Schema, field *schema.Field, value any, shar
 	if !ok || id <= 0 {
 		return nil
 	}
-	home := t.ShardOf(id)
-	if home == shard {
+	home := k.ShardOf(id)
+	if home == k.shard {
 		return nil
 	}
-	what := s.Name
+	what := k.model.Base.Name
 	if !field.PrimaryKey {
 		what += "." + field.Name
 	}
 	return fmt.Errorf("%w: %s %d is on shard %d, the statement is for shard %d",
-		errs.ErrCrossShard, what, id, t.Entry(home).Residue, t.Entry(shard).Residue)
+		errs.ErrCrossShard, what, id, k.Entry(home).Residue, k.Entry(k.shard).Residue)
 }

@@ -180,7 +180,6 @@ type shape struct {
 	missing []string          // what is missing, or different
 }
 
-// shapesOf looks at the tables of one shard.
 func (g migrator) shapesOf(ctx context.Context, e shardmap.Entry) ([]shape, error) {
 	var shapes []shape
 	for _, m := range g.Sharded {
@@ -393,7 +392,6 @@ func (g migrator) checksThere(ctx context.Context, table string) (map[string]boo
 	return there, err
 }
 
-// hasRows reports whether a table has a row.
 func (g migrator) hasRows(ctx context.Context, table string) (bool, error) {
 	_, rows, err := dialect.Query[[]int64](ctx, shardmap.Source{DB: g.db}, "SELECT 1 FROM "+g.quote(table)+
 		" LIMIT 1")
@@ -450,7 +448,6 @@ func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.
 		errs.ErrSharding, table, c.Column, strangers[0][0].String, c.Shard, c.Shards)
 }
 
-// execute runs a statement on the database.
 func (g migrator) execute(ctx context.Context, statement string) error {
 	return g.session(ctx).Exec(statement).Error
 }

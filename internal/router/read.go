@@ -369,7 +369,6 @@ func (p Page) direction(limit int) (text string) {
 	return text
 }
 
-// foundRow is a row that was read, with its ID.
 type foundRow struct {
 	id  int64
 	row reflect.Value
@@ -938,7 +937,6 @@ func (s *storedTime) Scan(value any) error {
 	return fmt.Errorf("%w: %q is not a time", gorm.ErrInvalidValue, text)
 }
 
-// compareValues compares two values of one type.
 func compareValues(a, b any) (int, error) {
 	switch a := a.(type) {
 	case time.Time:

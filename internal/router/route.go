@@ -250,7 +250,10 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 	if r.open {
 		return nil
 	}
-	return keyRules{c.Topology}.checkKeys(stmt, r.shard, what != reads)
+	if m == nil {
+		return nil
+	}
+	return keyRules{c.Topology, stmt, m, r.shard, what != reads}.checkKeys()
 }
 
 // checkUnsharded refuses a statement on a model that is not of a router, if it leads to the rows of one.
@@ -263,7 +266,6 @@ func (g *shardGuard) checkUnsharded(stmt *gorm.Statement) error {
 	return nil
 }
 
-// notRouted is the error of a statement without a route.
 func (c *cluster) notRouted(stmt *gorm.Statement) error {
 	base := stmt.Schema.Table
 	return fmt.Errorf("%w: the rows of %s are in %s to %s: use a handle of Router.DB or a method of the Router",
@@ -409,11 +411,7 @@ func (g *shardGuard) repeat(db *gorm.DB, a attempt) error {
 	if c == nil {
 		return nil
 	}
-	r, routed := c.carried(stmt)
-	if given, inContext := c.current.routeIn(stmt.Context); inContext && !routed {
-		r, routed = given, true
-	}
-	if !routed || r.all {
+	if r, routed, _ := c.routeOf(stmt); !routed || r.all {
 		return nil // Reads of all shards are repeated by the method.
 	}
 	_, own := db.InstanceGet("gorm:started_transaction")

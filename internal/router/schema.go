@@ -51,7 +51,6 @@ type shardSchema struct {
 	from  clause.Expression
 }
 
-// onShard returns the schemas of a shard.
 func (s *schemas) onShard(shard int) (*shardSchemas, error) {
 	own := &s.shard[shard]
 	own.once.Do(func() { own.err = s.parse(shard, own) })
@@ -79,7 +78,7 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 		if err != nil {
 			return fmt.Errorf("snowflakeplugin: %s on shard %d: %w", m.Base.Name, shard, err)
 		}
-		if _, err := s.Engine.Plans.PrepareOn(parsed, s.planShard(shard), func() {}); err != nil {
+		if _, err := s.Engine.Plans.PrepareOn(parsed, s.planShard(shard, m), func() {}); err != nil {
 			return err
 		}
 		own.byType[m.Base.ModelType] = &shardSchema{schema: parsed, shard: own, base: m.Base.Table}
@@ -110,12 +109,12 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 	return nil
 }
 
-// planShard describes the shard to the plans that fill rows.
-func (s *schemas) planShard(shard int) *fill.Shard {
-	check := func(parsed *schema.Schema, key any) error {
-		return keyRules{s.Topology}.checkID(parsed, parsed.PrioritizedPrimaryField, key, shard)
-	}
-	return &fill.Shard{Number: s.Entry(shard).Residue, Count: s.Entry(shard).Modulus, Check: check}
+// planShard describes the shard to the plan that fills rows of a model.
+func (s *schemas) planShard(shard int, m *shardmap.Model) *fill.Shard {
+	rules := keyRules{Topology: s.Topology, model: m, shard: shard}
+	return &fill.Shard{Number: s.Entry(shard).Residue, Count: s.Entry(shard).Modulus, Check: func(key any) error {
+		return rules.checkID(m.Key, key)
+	}}
 }
 
 // verb is what a statement does.

@@ -62,13 +62,11 @@ func (e Entry) TableOn(base string) string {
 	return string(name)
 }
 
-// open returns the entry as it is when it is not closed.
 func (e Entry) open() Entry {
 	e.Closed = false
 	return e
 }
 
-// entriesIn returns the entries of a database.
 func entriesIn(database int, entries []Entry) []Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Database != database })
 }

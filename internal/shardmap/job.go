@@ -178,10 +178,7 @@ func (r Registry) Changes(ctx context.Context) (all []Change, err error) {
 	return all, err
 }
 
-// readJobs reads the reshardings in the tables of some databases.
-func readJobs(
-	ctx context.Context, dbs []*gorm.DB, scope func(*gorm.DB) *gorm.DB,
-) (all []Job, err error) {
+func readJobs(ctx context.Context, dbs []*gorm.DB, scope func(*gorm.DB) *gorm.DB) (all []Job, err error) {
 	found, err := readAll[Job](ctx, dbs, JobsTable, scope)
 	for i, jobs := range found {
 		for _, j := range jobs {

@@ -93,7 +93,6 @@ func (t *ShardTable) measure(ctx context.Context, db *gorm.DB) error {
 	return db.Statement.ConnPool.QueryRowContext(ctx, query, args...).Scan(&t.Bytes)
 }
 
-// addJobs adds the reshardings.
 func (s *Status) addJobs(ctx context.Context, dbs []*gorm.DB, held map[string][]Entry) error {
 	jobs, err := readJobs(ctx, dbs, byName)
 	for _, j := range jobs {
