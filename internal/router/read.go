@@ -60,16 +60,15 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 		return err
 	}
 	apart := len(wanted) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
-	q, err := r.newQuery(ctx, m, partsOf(r.Topology, wanted), apart,
-		func(tx *gorm.DB, part *unionPart) *gorm.DB {
-			var wanted any = openIDs{}
-			if part == nil {
-				tx = namedColumns(tx, m)
-			} else {
-				wanted = part.asked[0].ids
-			}
-			return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, wanted}})
-		})
+	q, err := r.newQuery(ctx, m, wanted, apart, func(tx *gorm.DB, one *asked) *gorm.DB {
+		var ids any = openIDs{}
+		if one == nil {
+			tx = namedColumns(tx, m)
+		} else {
+			ids = one.ids
+		}
+		return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, ids}})
+	})
 	if err != nil {
 		return err
 	}
@@ -291,7 +290,7 @@ func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
 
 // pageQuery asks for the share of each shard.
 func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*shardQuery, error) {
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), false, func(tx *gorm.DB, _ *unionPart) *gorm.DB {
+	q, err := r.newQuery(ctx, m, r.askAll(m), false, func(tx *gorm.DB, _ *asked) *gorm.DB {
 		return p.ordered(p.bounded(namedColumns(tx, m)), p.shareOf(r.Topology, m))
 	})
 	if err != nil {
@@ -327,10 +326,9 @@ func (r *Router) moreRows(
 			full = append(full, asked{shard: shard})
 		}
 	}
-	q, err := r.newQuery(ctx, m, partsOf(r.Topology, full), true,
-		func(tx *gorm.DB, part *unionPart) *gorm.DB {
-			return p.ordered(p.after(last[part.asked[0].shard], rows).bounded(tx), p.Limit-share)
-		})
+	q, err := r.newQuery(ctx, m, full, true, func(tx *gorm.DB, one *asked) *gorm.DB {
+		return p.ordered(p.after(last[one.shard], rows).bounded(tx), p.Limit-share)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -422,20 +420,20 @@ func partsOf(t *shardmap.Topology, all []asked) []unionPart {
 	return parts
 }
 
-// allParts divides all shards of a model.
-func allParts(t *shardmap.Topology, m *shardmap.Model) []unionPart {
-	all := make([]asked, t.ShardCount)
+// askAll asks all shards of a model.
+func (r *Router) askAll(m *shardmap.Model) []asked {
+	all := make([]asked, r.ShardCount)
 	for shard := range all {
 		all[shard].shard = shard
 	}
 	if m.Broadcast {
 		all = all[:1]
 	}
-	return partsOf(t, all)
+	return all
 }
 
-// branch completes the SELECT for a part that is one shard, or the template for all of them if part is nil.
-type branch func(tx *gorm.DB, part *unionPart) *gorm.DB
+// branch completes the SELECT for one shard, or the template for all of them if that is nil.
+type branch func(tx *gorm.DB, one *asked) *gorm.DB
 
 // shardQuery is a read of some parts. GORM builds its SELECT, so scopes, soft deletes and plugins of the
 // application apply. It builds only one for all shards of a database where a template can be made of that.
@@ -458,11 +456,11 @@ type shardQuery struct {
 
 // newQuery builds the templates, unless the shards are to be asked apart, or have to be.
 func (r *Router) newQuery(
-	ctx context.Context, m *shardmap.Model, parts []unionPart, apart bool, complete branch,
+	ctx context.Context, m *shardmap.Model, all []asked, apart bool, complete branch,
 ) (*shardQuery, error) {
-	q := &shardQuery{Router: r, ctx: ctx, m: m, parts: parts, complete: complete, apart: apart}
-	q.templates = make([]*template, len(r.Databases))
-	for _, part := range parts {
+	q := &shardQuery{Router: r, ctx: ctx, m: m, complete: complete, apart: apart}
+	q.parts, q.templates = partsOf(r.Topology, all), make([]*template, len(r.Databases))
+	for _, part := range q.parts {
 		if q.apart || q.templates[part.database] != nil {
 			continue
 		}
@@ -472,10 +470,8 @@ func (r *Router) newQuery(
 	}
 	if q.apart {
 		q.parts = nil
-		for _, part := range parts {
-			for _, one := range part.asked {
-				q.parts = append(q.parts, unionPart{part.database, []asked{one}})
-			}
+		for _, one := range all {
+			q.parts = append(q.parts, unionPart{r.Entry(one.shard).Database, []asked{one}})
 		}
 	}
 	return q, nil
@@ -518,7 +514,8 @@ func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 	return shardmap.Scatter(q.ctx, numbers, func(i int) error {
 		part := &q.parts[i]
 		if q.apart {
-			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, part.asked[0].shard, q.m.Value)), part))
+			one := &part.asked[0]
+			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, one.shard, q.m.Value)), one))
 		}
 		if err := q.LookOnce(q.ctx, part.database, false); err != nil {
 			return err
@@ -829,7 +826,7 @@ func storeSum(total *big.Rat, found bool, dest any) error {
 
 // selecting selects an expression. It replaces whatever the scopes select.
 func selecting(text string, vars ...any) branch {
-	return func(tx *gorm.DB, _ *unionPart) *gorm.DB {
+	return func(tx *gorm.DB, _ *asked) *gorm.DB {
 		return tx.Clauses(clause.Select{Expression: clause.Expr{SQL: text + " AS n", Vars: vars}})
 	}
 }
@@ -848,7 +845,7 @@ func (r *Router) figures(
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.newQuery(ctx, m, allParts(r.Topology, m), apart, complete)
+	q, err := r.newQuery(ctx, m, r.askAll(m), apart, complete)
 	if err != nil {
 		return err
 	}
