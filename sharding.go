@@ -241,7 +241,8 @@ func (r *Router) Between(ctx context.Context, dest any, earliest, limit time.Tim
 		return fmt.Errorf("snowflakeplugin: rows between %s and %s: %w", earliest.Format(time.RFC3339Nano),
 			limit.Format(time.RFC3339Nano), err)
 	}
-	return r.page(ctx, dest, router.Page{Unlimited: true, From: &first, Below: &end})
+	before := first - 1
+	return r.page(ctx, dest, router.Page{Unlimited: true, Above: &before, Below: &end})
 }
 
 // Count returns the number of the model's rows on all shards. Different databases are not counted at the

@@ -212,16 +212,13 @@ type Page struct {
 	Descending bool
 	Limit      int
 	Unlimited  bool
-	// The bounds are nil where there are none: Above < id, From <= id, id < Below.
-	Above, From, Below *int64
+	// The bounds are nil where there are none: Above < id, id < Below.
+	Above, Below *int64
 }
 
 func (p Page) bounded(tx *gorm.DB) *gorm.DB {
 	if p.Above != nil {
 		tx = tx.Where(clause.Gt{Column: clause.PrimaryColumn, Value: *p.Above})
-	}
-	if p.From != nil {
-		tx = tx.Where(clause.Gte{Column: clause.PrimaryColumn, Value: *p.From})
 	}
 	if p.Below != nil {
 		tx = tx.Where(clause.Lt{Column: clause.PrimaryColumn, Value: *p.Below})
