@@ -56,7 +56,7 @@ func newCluster(t *shardmap.Topology, current *current) *cluster {
 		Topology: t, current: current, schemas: schemas{t, make([]shardSchemas, t.ShardCount)},
 		relations: relationsOf(t), plugins: make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount),
 	}
-	t.Examines = func(ctx context.Context, database int) error { return c.migratorIn(database).examine(ctx) }
+	t.Examines = func(ctx context.Context, database int) error { return migratorIn(c, database).examine(ctx) }
 	return c
 }
 

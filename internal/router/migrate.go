@@ -29,7 +29,7 @@ type migrator struct {
 	db       *gorm.DB
 }
 
-func (c *cluster) migratorIn(database int) migrator {
+func migratorIn(c *cluster, database int) migrator {
 	return migrator{c, database, c.Databases[database]}
 }
 

@@ -201,7 +201,7 @@ func (r *Router) Explain(id int64) (string, error) {
 
 // MakeTables makes the tables of all models for an entry that the map does not have yet.
 func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
-	if _, err := r.migratorIn(e.Database).makeTables(ctx, e); err != nil {
+	if _, err := migratorIn(r.cluster, e.Database).makeTables(ctx, e); err != nil {
 		return fmt.Errorf("snowflakeplugin: %w", err)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			if !m.Broadcast {
 				continue
 			}
-			if err := shardmap.AutoMigrate(r.migratorIn(i).session(ctx), m.Value); err != nil {
+			if err := shardmap.AutoMigrate(migratorIn(r.cluster, i).session(ctx), m.Value); err != nil {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
@@ -227,7 +227,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	_ = shardmap.Scatter(context.WithoutCancel(ctx), databases, func(database int) error {
 		for shard, e := range r.Entries() {
 			if e.Database == database {
-				failures[shard] = r.migratorIn(database).migrate(ctx, e)
+				failures[shard] = migratorIn(r.cluster, database).migrate(ctx, e)
 			}
 		}
 		return nil
@@ -247,12 +247,13 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 func (r *Router) warnOfIdleTags(ctx context.Context) {
 	for _, m := range r.Models {
 		for _, relation := range allRelations(m.Base) {
-			tag := schema.ParseTagSetting(relation.Field.TagSettings["CONSTRAINT"], ",")["ONDELETE"]
-			if tag != "" {
-				r.Databases[0].Logger.Warn(ctx, "snowflakeplugin: the tag constraint:OnDelete:%s of %s.%s does nothing, "+
-					"because the tables of a router have no foreign keys: let the program delete or change such rows, and "+
-					"remove the tag", tag, m.Base.Name, pathOf(relation))
+			action := schema.ParseTagSetting(relation.Field.TagSettings["CONSTRAINT"], ",")["ONDELETE"]
+			if action == "" {
+				continue
 			}
+			r.Databases[0].Logger.Warn(ctx, "snowflakeplugin: the tag constraint:OnDelete:%s of %s.%s does "+
+				"nothing, because the tables of a router have no foreign keys: let the program delete or change "+
+				"such rows, and remove the tag", action, m.Base.Name, pathOf(relation))
 		}
 	}
 }
@@ -262,7 +263,7 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	shapes := make([][]shape, r.ShardCount)
 	err := shardmap.Scatter(ctx, r.numbers(), func(shard int) (err error) {
 		e := r.Entry(shard)
-		shapes[shard], err = r.migratorIn(e.Database).shapesOf(ctx, e)
+		shapes[shard], err = migratorIn(r.cluster, e.Database).shapesOf(ctx, e)
 		return err
 	})
 	if err != nil {

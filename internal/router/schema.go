@@ -112,9 +112,8 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 // planShard describes the shard to the plan that fills rows of a model.
 func (s *schemas) planShard(shard int, m *shardmap.Model) *fill.Shard {
 	rules := keyRules{Topology: s.Topology, model: m, shard: shard}
-	return &fill.Shard{Number: s.Entry(shard).Residue, Count: s.Entry(shard).Modulus, Check: func(key any) error {
-		return rules.checkID(m.Key, key)
-	}}
+	check := func(key any) error { return rules.checkID(m.Key, key) }
+	return &fill.Shard{Number: s.Entry(shard).Residue, Count: s.Entry(shard).Modulus, Check: check}
 }
 
 // verb is what a statement does.
