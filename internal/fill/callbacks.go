@@ -331,7 +331,7 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 
 // fillFrame is fillRows for a statement of any shape.
 func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
-	if len(plan.columns) == 0 && plan.err == nil && !plan.reachesTagged(db) {
+	if len(plan.columns) == 0 && plan.err == nil && !plan.tree {
 		return
 	}
 	if plan.err != nil {
@@ -651,7 +651,7 @@ func (f *filler) track(db *gorm.DB) {
 		return
 	}
 	KeepSchema(db.Statement)
-	if plan := f.plans.planOf(db.Statement); plan != nil && plan.reachesTagged(db) {
+	if plan := f.plans.planOf(db.Statement); plan != nil && plan.tree {
 		fr := f.plans.frames.open(db.Statement, plan)
 		f.open.adopt(fr)
 		f.open.add(fr)
