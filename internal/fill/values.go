@@ -69,10 +69,7 @@ func ValueOf(v reflect.Value) driver.Value {
 
 // IsNull reports whether the value is stored as NULL.
 func IsNull(value any) bool {
-	if value == nil {
-		return true
-	}
-	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
+	if _, known := behind(value); !known {
 		return true
 	}
 	if valuer, ok := value.(driver.Valuer); ok {

@@ -49,7 +49,7 @@ type Topology struct {
 	ShardCount int
 	Databases  []*gorm.DB // fresh sessions: each call on one begins a new statement
 	entries    []Entry    // by shard
-	index      []int32    // the shards of the residues by the common modulus; nil if those are the same
+	index      []int32    // the shards of the residues by the common modulus
 	Models     []*Model
 	Sharded    []*Model // those that are not broadcast
 	ByType     map[reflect.Type]*Model
@@ -222,16 +222,10 @@ func (t *Topology) Entry(shard int) Entry { return t.entries[shard] }
 
 // setEntries makes a topology use entries that are sorted and have all IDs.
 func (t *Topology) setEntries(entries []Entry) error {
-	t.entries, t.ShardCount, t.index = entries, len(entries), nil
-	common := commonModulus(entries)
-	if common != len(entries) {
-		t.index = make([]int32, common)
-	}
+	t.entries, t.ShardCount, t.index = entries, len(entries), make([]int32, commonModulus(entries))
 	for shard, e := range entries {
-		if t.index != nil {
-			for residue := e.Residue; residue < common; residue += e.Modulus {
-				t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
-			}
+		for residue := e.Residue; residue < len(t.index); residue += e.Modulus {
+			t.index[residue] = int32(shard) //nolint:gosec // A sequence has far fewer numbers.
 		}
 		if spread := t.Engine.Generator().Shards(); spread%e.Modulus != 0 {
 			return fmt.Errorf("by now the map has shard %s, but %[2]d does not divide %d, over which the plugin "+
@@ -280,9 +274,6 @@ func (t *Topology) checkDatabase(database int) error {
 
 // ShardOf computes the shard of an ID without checking the ID.
 func (t *Topology) ShardOf(id int64) int {
-	if t.index == nil {
-		return int(id & t.Mask % int64(t.ShardCount))
-	}
 	return int(t.index[id&t.Mask%int64(len(t.index))])
 }
 
