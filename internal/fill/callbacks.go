@@ -331,11 +331,11 @@ func (f *filler) fillOneCell(db *gorm.DB, plan *Plan) bool {
 
 // fillFrame is fillRows for a statement of any shape.
 func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
-	if len(plan.columns) == 0 && plan.err == nil && !plan.tree {
-		return
-	}
 	if plan.err != nil {
 		_ = db.AddError(plan.err)
+		return
+	}
+	if len(plan.columns) == 0 && !plan.tree {
 		return
 	}
 	if len(plan.columns) > 0 && !f.hasInsert() { // the application may have removed watch as well

@@ -514,9 +514,6 @@ func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 			one := &part.asked[0]
 			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, one.shard, q.m.Value)), one))
 		}
-		if err := q.LookOnce(q.ctx, part.database, false); err != nil {
-			return err
-		}
 		tx := q.ready(part.database)
 		if err := q.union(tx.Statement, part); err != nil {
 			return err

@@ -309,7 +309,7 @@ func (g *shardGuard) locate(db *gorm.DB) (found located) {
 		return found
 	}
 	err := found.err
-	if err == nil && found.routed && !found.route.all { // Reads of all shards look themselves.
+	if err == nil && found.routed && !found.route.all { // Before reads of all shards, Router.At has looked.
 		inside := fill.InTransaction(stmt.ConnPool)
 		err = found.cluster.LookOnce(stmt.Context, found.cluster.Entry(found.route.shard).Database, inside)
 	}
