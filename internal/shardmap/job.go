@@ -44,6 +44,12 @@ type Change struct {
 // newChange names the resharding that replaces entries by others. No other one of the same router has the
 // name.
 func newChange(t *Topology, old, fresh []Entry) (Change, error) {
+	for _, e := range fresh {
+		if e.Database < 0 || e.Database >= len(t.Databases) {
+			return Change{}, fmt.Errorf("%w: there is no database %d: the router has %d", errs.ErrSharding,
+				e.Database, len(t.Databases))
+		}
+	}
 	c := Change{Registry{t}, Job{
 		Base: t.shardedTables()[0], From: old, To: fresh, Old: placedEntries(old), New: placedEntries(fresh),
 	}}
@@ -93,9 +99,6 @@ func (t *Topology) Move(c Class, database int) (Change, error) {
 func (t *Topology) divide(e Entry, databases []int) (Change, error) {
 	var parts []Entry
 	for i, database := range databases {
-		if err := t.checkDatabase(database); err != nil {
-			return Change{}, err
-		}
 		class := Class{e.Residue + i*e.Modulus, e.Modulus * len(databases)}
 		parts = append(parts, Entry{class, e.Generation + 1, database, false})
 	}
@@ -104,9 +107,6 @@ func (t *Topology) divide(e Entry, databases []int) (Change, error) {
 
 // Join is the resharding that replaces the entries which have the IDs of a class together by one.
 func (t *Topology) Join(c Class, database int) (Change, error) {
-	if err := t.checkDatabase(database); err != nil {
-		return Change{}, err
-	}
 	var parts []Entry
 	into := Entry{c, 0, database, false}
 	for _, e := range t.entries {

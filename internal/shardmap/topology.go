@@ -264,14 +264,6 @@ func (t *Topology) checkModulus(modulus int) error {
 	return nil
 }
 
-func (t *Topology) checkDatabase(database int) error {
-	if database < 0 || database >= len(t.Databases) {
-		return fmt.Errorf("%w: there is no database %d: the router has %d", errs.ErrSharding, database,
-			len(t.Databases))
-	}
-	return nil
-}
-
 // ShardOf computes the shard of an ID without checking the ID.
 func (t *Topology) ShardOf(id int64) int {
 	return int(t.index[id&t.Mask%int64(len(t.index))])
