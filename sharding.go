@@ -193,7 +193,18 @@ func (r *Router) Create(ctx context.Context, rows any) error {
 // fails, dest is empty, and the error is a [*PartialError]. For an invalid ID the error is that of
 // [Router.Shard].
 func (r *Router) Find(ctx context.Context, dest any, ids []ID) error {
-	return r.route(ctx, func(current *router.Router) error { return current.Find(ctx, dest, numbersOf(ids)) })
+	e := &MissingError{}
+	err := r.route(ctx, func(current *router.Router) error {
+		m, missing, err := current.Find(ctx, dest, numbersOf(ids))
+		for _, id := range missing {
+			e.Model, e.IDs = m.Base.Name, append(e.IDs, ID(id))
+		}
+		return err
+	})
+	if err == nil && len(e.IDs) > 0 {
+		return e
+	}
+	return err
 }
 
 // Latest reads the newest rows of all shards into dest, a pointer to a slice, newest first. Of two rows
@@ -422,24 +433,18 @@ type MissingError struct {
 
 // Error names up to ten of the IDs.
 func (e *MissingError) Error() string {
-	return (&router.MissingError{Model: e.Model, IDs: numbersOf(e.IDs)}).Error()
+	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model,
+		router.Listed(e.IDs, ", "))
 }
 
 // Unwrap returns gorm.ErrRecordNotFound.
 func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
 
-// publicError converts an error of the internal package to the type of this package. Those types are
-// never wrapped there.
+// publicError converts the error of the internal package that is never wrapped there. What an error of the
+// application wraps stays as it is.
 func publicError(err error) error {
-	switch e := err.(type) { //nolint:errorlint // What an error of the application wraps stays as it is.
-	case *shardmap.PartialError:
+	if e, ok := err.(*shardmap.PartialError); ok { //nolint:errorlint // see above
 		return (*PartialError)(e)
-	case *router.MissingError:
-		public := &MissingError{Model: e.Model}
-		for _, id := range e.IDs {
-			public.IDs = append(public.IDs, ID(id))
-		}
-		return public
 	}
 	return err
 }

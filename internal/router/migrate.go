@@ -158,8 +158,8 @@ func onShard(name string, e shardmap.Entry) string {
 	return dialect.Abridged(name, name, dialect.MaxName)
 }
 
-// listed joins what errors have to name, up to ten of them.
-func listed[T any](all []T, separator string) string {
+// Listed joins what errors have to name, up to ten of them.
+func Listed[T any](all []T, separator string) string {
 	const maxNamed = 10
 	var named []string
 	for _, one := range all[:min(len(all), maxNamed)] {

@@ -28,36 +28,26 @@ import (
 // maxIDsPerStatement is well below the number of arguments that any database allows.
 const maxIDsPerStatement = 5000
 
-// MissingError names the IDs without a row.
-type MissingError struct {
-	Model string
-	IDs   []int64
-}
-
-// Error names the first of them.
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model, listed(e.IDs, ", "))
-}
-
-// Unwrap returns gorm.ErrRecordNotFound.
-func (e *MissingError) Unwrap() error { return gorm.ErrRecordNotFound }
-
-// Find asks each database for its IDs, and then puts the rows in the order of the IDs.
-func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
-	m, err := r.ModelOf(dest)
+// Find asks each database for its IDs, and then puts the rows in the order of the IDs. It returns the model,
+// and those IDs that have no row, each once.
+func (r *Router) Find(
+	ctx context.Context, dest any, ids []int64,
+) (m *shardmap.Model, missing []int64, err error) {
+	m, err = r.ModelOf(dest)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	into, err := emptied(dest)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if m.Key == nil {
-		return fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded, m.Base.Name)
+		return nil, nil, fmt.Errorf("%w: %s has no key of the plugin to find rows by", errs.ErrNotSharded,
+			m.Base.Name)
 	}
 	wanted, err := r.groupIDs(ctx, m, ids)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	apart := len(wanted) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
 	q, err := r.newQuery(ctx, m, wanted, apart, func(tx *gorm.DB, one *asked) *gorm.DB {
@@ -70,18 +60,30 @@ func (r *Router) Find(ctx context.Context, dest any, ids []int64) error {
 		return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, ids}})
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	q.once = !q.askWhole()
 	found, err := q.rows(into.Type())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	rows := make(map[int64]reflect.Value, len(ids))
 	for _, one := range found {
 		rows[one.id] = one.row
 	}
-	return arrange(into, m, ids, rows)
+	all := reflect.MakeSlice(into.Type(), 0, len(ids))
+	for _, id := range ids {
+		row, known := rows[id]
+		switch {
+		case !known:
+			missing = append(missing, id)
+			rows[id] = reflect.Value{} // It is named once.
+		case row.IsValid():
+			all = reflect.Append(all, row)
+		}
+	}
+	into.Set(all)
+	return m, missing, nil
 }
 
 // groupIDs groups the IDs by shard, each ID once. A shard of which many are wanted is there several times.
@@ -145,27 +147,6 @@ func (q *shardQuery) askWhole() bool {
 	}
 	*part = whole
 	return true
-}
-
-// arrange puts the rows in the order of the IDs.
-func arrange(into reflect.Value, m *shardmap.Model, ids []int64, rows map[int64]reflect.Value) error {
-	missing := &MissingError{Model: m.Base.Name}
-	named := map[int64]bool{}
-	all := reflect.MakeSlice(into.Type(), 0, len(ids))
-	for _, id := range ids {
-		row, found := rows[id]
-		if found {
-			all = reflect.Append(all, row)
-		} else if !named[id] {
-			named[id] = true
-			missing.IDs = append(missing.IDs, id)
-		}
-	}
-	into.Set(all)
-	if len(missing.IDs) > 0 {
-		return missing
-	}
-	return nil
 }
 
 // emptied returns the slice behind dest, without elements.

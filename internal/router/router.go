@@ -289,7 +289,7 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	}
 	if len(drifts) > 0 {
 		return fmt.Errorf("%w: tables of shards differ from their models: %s", errs.ErrSharding,
-			listed(drifts, "; "))
+			Listed(drifts, "; "))
 	}
 	return nil
 }
