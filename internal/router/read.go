@@ -236,16 +236,26 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	if err := r.checkUnlocked(ctx, m); err != nil {
 		return err
 	}
-	q, err := r.pageQuery(ctx, m, p)
-	if err != nil {
+	share := p.shareOf(r.Topology, m)
+	q, err := r.newQuery(ctx, m, r.askAll(m), false, func(tx *gorm.DB, _ *asked) *gorm.DB {
+		return p.ordered(p.bounded(namedColumns(tx, m)), share)
+	})
+	switch {
+	case err != nil:
 		return err
+	case q.preloads:
+		return errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
+			"them by Router.Find")
+	}
+	q.end = func(db *gorm.DB, s *gorm.Statement) {
+		s.SQL.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName) + p.direction(p.Limit))
 	}
 	rows, err := q.rows(into.Type())
 	if err != nil {
 		return err
 	}
 	rows = p.cut(rows)
-	more, err := r.moreRows(ctx, m, p, rows, into.Type())
+	more, err := r.moreRows(ctx, m, p, share, rows, into.Type())
 	if err != nil {
 		return err
 	}
@@ -266,29 +276,10 @@ func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
 	return tx
 }
 
-// pageQuery asks for the share of each shard.
-func (r *Router) pageQuery(ctx context.Context, m *shardmap.Model, p Page) (*shardQuery, error) {
-	q, err := r.newQuery(ctx, m, r.askAll(m), false, func(tx *gorm.DB, _ *asked) *gorm.DB {
-		return p.ordered(p.bounded(namedColumns(tx, m)), p.shareOf(r.Topology, m))
-	})
-	if err != nil {
-		return nil, err
-	}
-	if q.preloads {
-		return nil, errors.New("a page over several shards cannot preload: take the IDs of its rows and read " +
-			"them by Router.Find")
-	}
-	q.end = func(db *gorm.DB, s *gorm.Statement) {
-		s.SQL.WriteString(" ORDER BY " + db.Statement.Quote(m.Key.DBName) + p.direction(p.Limit))
-	}
-	return q, nil
-}
-
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
 func (r *Router) moreRows(
-	ctx context.Context, m *shardmap.Model, p Page, rows []foundRow, slice reflect.Type,
+	ctx context.Context, m *shardmap.Model, p Page, share int, rows []foundRow, slice reflect.Type,
 ) ([]foundRow, error) {
-	share := p.shareOf(r.Topology, m)
 	if p.Unlimited || share == p.Limit {
 		return nil, nil
 	}
