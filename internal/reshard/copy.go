@@ -16,7 +16,7 @@ import (
 )
 
 // copies reports whether the row with a key is one that this move copies.
-func (mv *move) copies(key int64) bool { return int(key&mv.m.Mask)%mv.modulus == mv.residue }
+func (mv *move) copies(key int64) bool { return int(key&mv.m.Mask)%mv.Modulus == mv.Residue }
 
 // copyChunk copies the next rows of a move, and notes that in the same transaction. It returns how many.
 func (mv *move) copyChunk(ctx context.Context) (r record, n int64, err error) {
@@ -343,7 +343,7 @@ func (mv *move) nextChunk(
 	ctx context.Context, q gorm.ConnPool, last int64,
 ) (where string, end int64, err error) {
 	key := mv.old.side.d.Quote(mv.old.Column)
-	rows := mv.m.Chunk * mv.modulus / mv.old.side.Modulus
+	rows := mv.m.Chunk * mv.Modulus / mv.old.side.Modulus
 	ends, err := numbers(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %[1]s > %[3]d ORDER BY %[1]s LIMIT 1 "+
 		"OFFSET %[4]d", key, mv.old.quoted(), last, rows-1))
 	end = append(ends, math.MaxInt64)[0]

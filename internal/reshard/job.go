@@ -153,10 +153,10 @@ func quotedTables(s *side) (names []string) {
 
 // move is the copying of those rows of an old table that belong in a new one.
 type move struct {
+	shardmap.Class           // of these rows
 	m                        *machine
 	old, fresh               *table
 	id                       string // in the journal
-	residue, modulus         int    // the class of these rows
 	belongs                  string // the condition that a row of one of the tables is one of these
 	oldColumns, freshColumns []column
 }
@@ -191,8 +191,8 @@ func (j *Job) open() (*machine, error) {
 				finer = old
 			}
 			for i, t := range old.tables {
-				m.moves = append(m.moves, &move{m: m, old: t, fresh: fresh.tables[i], residue: finer.Residue,
-					modulus: finer.Modulus, id: fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
+				m.moves = append(m.moves, &move{Class: finer.Class, m: m, old: t, fresh: fresh.tables[i],
+					id:      fmt.Sprintf("%s/%d", j.Name, len(m.moves)+1),
 					belongs: fmt.Sprintf("%s = %d", t.residue(old.d.Quote(t.Column), finer.Modulus), finer.Residue)})
 			}
 		}
