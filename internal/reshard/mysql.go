@@ -345,7 +345,7 @@ func (m mysql) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []st
 			line = keyName.ReplaceAllString(line, "$1")
 		case name == nil: // a foreign key
 		default:
-			if _, _, _, own := shardmap.ReadCheckName(name[2]); own {
+			if _, _, own := shardmap.ReadCheckName(name[2]); own {
 				continue
 			}
 			_, line, _ = strings.Cut(line, "CHECK")

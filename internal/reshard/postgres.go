@@ -224,7 +224,7 @@ func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts [
 			"to_regclass($1) AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
 	}, " UNION ALL "))
 	for _, row := range rows {
-		if _, _, _, own := shardmap.ReadCheckName(row[1]); !own {
+		if _, _, own := shardmap.ReadCheckName(row[1]); !own {
 			facts = append(facts, row[0])
 		}
 	}

@@ -137,7 +137,7 @@ func factsOfSQLite(text string) (facts []string) {
 		}
 		own := false
 		if found[4] >= 0 {
-			_, _, _, own = shardmap.ReadCheckName(text[found[4]:found[5]])
+			_, _, own = shardmap.ReadCheckName(text[found[4]:found[5]])
 		}
 		if !own {
 			facts = append(facts, "CHECK ("+text[found[1]:end])

@@ -441,11 +441,11 @@ func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.
 	if err != nil || len(strangers) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %d of %d. Another "+
+	return fmt.Errorf("%w: %s has a row with %s = %s, which does not belong to shard %s. Another "+
 		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
-		errs.ErrSharding, table, c.Column, strangers[0][0].String, c.Shard, c.Shards)
+		errs.ErrSharding, table, c.Column, strangers[0][0].String, c.Class)
 }
 
 func (g migrator) execute(ctx context.Context, statement string) error {

@@ -28,25 +28,23 @@ type Check struct {
 	// Quoted is the name in the quotes of the dialect, and column is that of the column.
 	Quoted, Column string
 
-	Begin         string // the part of the name that does not depend on the number of shards
-	Shard, Shards int
+	Begin string // the part of the name that does not depend on the number of shards
+	Class
 }
 
 // newShardCheck returns the constraint of a column in the table of a shard. The table has the name that
 // it is used under: a table that is built under another name and renamed later is made with the
 // constraint of its final name.
-func newShardCheck(
-	k dialect.Kind, table, column string, refers bool, l generator.Layout, shards, shard int,
-) Check {
-	c := Check{Begin: checkNameBegin(table, column), Shard: shard, Shards: shards, Column: k.Quote(column)}
-	c.Name = fmt.Sprintf("%s_shard_%d_of_%d", c.Begin, shard, shards)
+func newShardCheck(k dialect.Kind, table, column string, refers bool, l generator.Layout, class Class) Check {
+	c := Check{Begin: checkNameBegin(table, column), Class: class, Column: k.Quote(column)}
+	c.Name = fmt.Sprintf("%s_shard_%d_of_%d", c.Begin, c.Residue, c.Modulus)
 	c.Quoted = k.Quote(c.Name)
 	sequence := c.Column
-	if shards&(shards-1) != 0 {
+	if c.Modulus&(c.Modulus-1) != 0 {
 		sequence = fmt.Sprintf("(%s & %d)", c.Column, l.MaxSequence())
 	}
 	// A negative number is not an ID, but its remainder may be that of an ID.
-	c.Expression = fmt.Sprintf("%s > 0 AND %s = %d", c.Column, k.Remainder(sequence, shards), shard)
+	c.Expression = fmt.Sprintf("%s > 0 AND %s = %d", c.Column, k.Remainder(sequence, c.Modulus), c.Residue)
 	if refers {
 		c.Expression += " OR " + c.Column + " = 0"
 	}
@@ -64,13 +62,12 @@ func (c Check) Tag() string { return c.Name + "," + c.Expression }
 // Fits returns an error if another constraint on the same column contradicts this one. A constraint for
 // fewer shards may say less, but never something else.
 func (c Check) Fits(name string) error {
-	begin, shard, shards, ok := ReadCheckName(name)
-	if !ok || begin != c.Begin || c.Shards%shards == 0 && c.Shard%shards == shard {
+	begin, other, ok := ReadCheckName(name)
+	if !ok || begin != c.Begin || c.Modulus%other.Modulus == 0 && c.Residue%other.Modulus == other.Residue {
 		return nil
 	}
-	return fmt.Errorf("%w: its constraint %s is for shard %d of %d, and this router has it as shard %d of %d: "+
-		"set Shards to the number that the table was made for", errs.ErrSharding, name, shard, shards, c.Shard,
-		c.Shards)
+	return fmt.Errorf("%w: its constraint %s is for shard %s, and this router has it as shard %s: set Shards "+
+		"to the number that the table was made for", errs.ErrSharding, name, other, c.Class)
 }
 
 // checkNameBegin is the part of the name that does not depend on the number of shards. It is made of letters,
@@ -89,14 +86,14 @@ var (
 
 // ReadCheckName returns what the name of a constraint tells. ok is false for a constraint that is not the
 // router's.
-func ReadCheckName(name string) (begin string, shard, shards int, ok bool) {
+func ReadCheckName(name string) (begin string, class Class, ok bool) {
 	found := checkNameEnd.FindStringSubmatch(name)
 	if found == nil {
-		return "", 0, 0, false
+		return "", class, false
 	}
-	shard, _ = strconv.Atoi(found[1])
-	shards, _ = strconv.Atoi(found[2])
-	return strings.TrimSuffix(name, found[0]), shard, shards, true
+	class.Residue, _ = strconv.Atoi(found[1])
+	class.Modulus, _ = strconv.Atoi(found[2])
+	return strings.TrimSuffix(name, found[0]), class, true
 }
 
 // isIntegerColumn reports whether the remainder of a column can be computed in SQL. An ID may also be

@@ -40,16 +40,16 @@ func TestTheConstraintOfAShardInEachDialect(t *testing.T) {
 			`CONSTRAINT "longlonglonglonglonglonglonglongl_1b987703_shard_255_of_256" CHECK ("id" > 0 AND "id" % 256 = 255)`,
 		},
 	} {
-		check := newShardCheck(c.kind, c.table, c.column, c.refers, generator.Default(), c.shards, c.shard)
+		check := newShardCheck(c.kind, c.table, c.column, c.refers, generator.Default(), Class{c.shard, c.shards})
 		if got := check.Definition(); got != c.want {
 			t.Errorf("the constraint of %s.%s is\n%s, want\n%s", c.table, c.column, got, c.want)
 		}
 		if len(check.Name) > dialect.MaxName {
 			t.Errorf("the name %s has %d bytes", check.Name, len(check.Name))
 		}
-		begin, shard, shards, ok := ReadCheckName(check.Name)
-		if !ok || begin != check.Begin || shard != c.shard || shards != c.shards {
-			t.Errorf("the name %s tells %s, shard %d of %d, %v", check.Name, begin, shard, shards, ok)
+		begin, class, ok := ReadCheckName(check.Name)
+		if !ok || begin != check.Begin || class != (Class{c.shard, c.shards}) {
+			t.Errorf("the name %s tells %s, shard %s, %v", check.Name, begin, class, ok)
 		}
 	}
 }

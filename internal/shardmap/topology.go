@@ -383,8 +383,7 @@ func (t *Topology) tableOf(base string, model any, columns []string, keyed bool,
 		if i == 0 {
 			table.Column = column
 		}
-		table.Checks = append(table.Checks, newShardCheck(kind, table.Name, column, keyed && i > 0, t.Layout,
-			e.Modulus, e.Residue))
+		table.Checks = append(table.Checks, newShardCheck(kind, table.Name, column, keyed && i > 0, t.Layout, e.Class))
 	}
 	return table
 }
