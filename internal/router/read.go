@@ -118,13 +118,12 @@ func (r *Router) groupIDs(ctx context.Context, m *shardmap.Model, ids []int64) (
 // for as many IDs. PostgreSQL keeps the plan of such a statement, because it comes again with other IDs, and
 // to make a plan for a table takes it several times as long as to look there for an ID that no row has.
 func (q *shardQuery) askWhole() bool {
-	if q.apart || len(q.parts) != 1 || q.Databases[q.parts[0].database].Name() != dialect.PostgreSQL {
+	if q.apart || len(q.parts) != 1 || q.templateOf(q.parts[0]).db.Name() != dialect.PostgreSQL {
 		return false
 	}
-	part := &q.parts[0]
-	most := 1
-	ids := make(map[int][]int64, len(part.asked))
-	for _, one := range part.asked {
+	part, most := q.parts[0], 1
+	ids := make(map[int][]int64, len(part))
+	for _, one := range part {
 		ids[one.shard] = one.ids
 		for most < len(one.ids) {
 			most *= 2
@@ -134,18 +133,17 @@ func (q *shardQuery) askWhole() bool {
 	if most > maxMost {
 		return false
 	}
-	whole := unionPart{database: part.database}
+	var whole []asked
 	for shard := range q.ShardCount {
-		if q.Entry(shard).Database == part.database {
+		if q.Entry(shard).Database == q.Entry(part[0].shard).Database {
 			some := append(slices.Clip(ids[shard]), make([]int64, most-len(ids[shard]))...)
-			whole.asked = append(whole.asked, asked{shard, some})
+			whole = append(whole, asked{shard, some})
 		}
 	}
-	all := len(whole.asked)
-	if 5*len(part.asked) < all || all*(len(q.templates[part.database].sql)+5*most) > maxKept {
+	if 5*len(part) < len(whole) || len(whole)*(len(q.templateOf(part).sql)+5*most) > maxKept {
 		return false
 	}
-	*part = whole
+	q.parts[0] = whole
 	return true
 }
 
@@ -364,26 +362,20 @@ type asked struct {
 	ids   []int64
 }
 
-// unionPart is what one statement of a read over several shards covers: some shards of one database.
-type unionPart struct {
-	database int
-	asked    []asked
-}
-
-// partsOf divides shards into statements.
-func partsOf(t *shardmap.Topology, all []asked) []unionPart {
-	var parts []unionPart
+// partsOf divides shards into statements, each for some of one database.
+func partsOf(t *shardmap.Topology, all []asked) [][]asked {
+	var parts [][]asked
 	latest, ids := map[int]int{}, map[int]int{} // by database, the last part and its IDs
 	for _, one := range all {
 		database := t.Entry(one.shard).Database
 		last, begun := latest[database]
-		if !begun || len(parts[last].asked) == maxTablesPerStatement ||
+		if !begun || len(parts[last]) == maxTablesPerStatement ||
 			ids[database]+len(one.ids) > maxIDsPerStatement {
 			last = len(parts)
 			latest[database], ids[database] = last, 0
-			parts = append(parts, unionPart{database: database})
+			parts = append(parts, nil)
 		}
-		parts[last].asked = append(parts[last].asked, one)
+		parts[last] = append(parts[last], one)
 		ids[database] += len(one.ids)
 	}
 	return parts
@@ -410,7 +402,7 @@ type shardQuery struct {
 	*Router
 	ctx       context.Context //nolint:containedctx // of the one call that the query serves
 	m         *shardmap.Model
-	parts     []unionPart
+	parts     [][]asked // each is asked by one statement
 	complete  branch
 	templates []*template // by database
 	// apart is set if each part is one shard, which GORM builds a SELECT of its own for.
@@ -430,20 +422,21 @@ func (r *Router) newQuery(
 	q := &shardQuery{Router: r, ctx: ctx, m: m, complete: complete, apart: apart}
 	q.parts, q.templates = partsOf(r.Topology, all), make([]*template, len(r.Databases))
 	for _, part := range q.parts {
-		if q.apart || q.templates[part.database] != nil {
+		if q.apart || q.templateOf(part) != nil {
 			continue
 		}
-		if err := q.addTemplate(part.database, part.asked[0].shard); err != nil {
+		if err := q.addTemplate(part[0].shard); err != nil {
 			return nil, err
 		}
 	}
 	if q.apart {
-		q.parts = nil
-		for _, one := range all {
-			q.parts = append(q.parts, unionPart{r.Entry(one.shard).Database, []asked{one}})
-		}
+		q.parts = slices.Collect(slices.Chunk(all, 1))
 	}
 	return q, nil
+}
+
+func (q *shardQuery) templateOf(part []asked) *template {
+	return q.templates[q.Entry(part[0].shard).Database]
 }
 
 // rows reads the rows of all parts, as elements of slices of the given type.
@@ -476,18 +469,17 @@ func (q *shardQuery) rows(slice reflect.Type) (all []foundRow, err error) {
 func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 	numbers := make([][]int, len(q.parts))
 	for i, part := range q.parts {
-		for _, one := range part.asked {
+		for _, one := range part {
 			numbers[i] = append(numbers[i], q.Entry(one.shard).Residue)
 		}
 	}
 	return shardmap.Scatter(q.ctx, numbers, func(i int) error {
-		part := &q.parts[i]
+		one := &q.parts[i][0]
 		if q.apart {
-			one := &part.asked[0]
 			return ask(i, q.complete(q.scoped(q.handleOn(q.ctx, one.shard, q.m.Value)), one))
 		}
-		tx := q.ready(part.database)
-		if err := q.union(tx.Statement, part); err != nil {
+		tx := q.ready(q.databaseOf(one.shard))
+		if err := q.union(tx.Statement, q.parts[i]); err != nil {
 			return err
 		}
 		return ask(i, tx)
@@ -495,9 +487,8 @@ func (q *shardQuery) run(ask func(i int, tx *gorm.DB) error) error {
 }
 
 // union makes one SELECT for each shard, joined by UNION ALL, the text of a statement.
-func (q *shardQuery) union(s *gorm.Statement, part *unionPart) error {
-	several := len(part.asked) > 1
-	t := q.templates[part.database]
+func (q *shardQuery) union(s *gorm.Statement, part []asked) error {
+	t, several := q.templateOf(part), len(part) > 1
 	const begin, end = "SELECT * FROM (", ") AS s"
 	sqlite := t.db.Name() == dialect.SQLite
 	// SQLite would put the rows of a UNION ALL in order by as many merges as it has parts, one in the other.
@@ -506,7 +497,7 @@ func (q *shardQuery) union(s *gorm.Statement, part *unionPart) error {
 	if apart {
 		s.SQL.WriteString(begin)
 	}
-	for i, asked := range part.asked {
+	for i, asked := range part {
 		// SQLite accepts ORDER BY and LIMIT only in a SELECT of its own, PostgreSQL a lock, and dbresolver takes
 		// a text for a read only if it begins with SELECT. Elsewhere another SELECT would take longer to plan.
 		open, closed := "(", ")"
@@ -538,8 +529,8 @@ func (q *shardQuery) union(s *gorm.Statement, part *unionPart) error {
 
 // ready returns a handle for a statement whose text is written next. It has gone through the scopes as well:
 // they may choose a replica, and hooks see what they set.
-func (q *shardQuery) ready(database int) *gorm.DB {
-	tx := q.scoped(q.handle(q.ctx, q.Databases[database], route{all: true}, q.m.Value).Model(q.m.Value))
+func (q *shardQuery) ready(db *gorm.DB) *gorm.DB {
+	tx := q.scoped(q.handle(q.ctx, db, route{all: true}, q.m.Value).Model(q.m.Value))
 	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtDB); ok && q.once {
 		// GORM would keep a prepared statement for each of these texts.
 		cfg := *tx.Config
@@ -615,12 +606,12 @@ type openIDs struct{}
 
 // addTemplate lets GORM build the SELECT for one shard without running it, and leaves open what is different
 // on others.
-func (q *shardQuery) addTemplate(database, shard int) error {
+func (q *shardQuery) addTemplate(shard int) error {
 	own, err := q.schemas.onShard(shard)
 	if err != nil {
 		return err
 	}
-	r, db := q.routeTo(shard), q.Databases[database]
+	r, db := q.routeTo(shard), q.databaseOf(shard)
 	r.open = true
 	tx := q.handle(q.ctx, db, r, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
@@ -635,7 +626,7 @@ func (q *shardQuery) addTemplate(database, shard int) error {
 		t.sql = strings.ReplaceAll(t.sql, name, string(openTable)+base+string(openTable))
 	}
 	_, t.locks = stmt.Clauses["FOR"]
-	q.templates[database] = t
+	q.templates[q.Entry(shard).Database] = t
 	q.preloads = q.preloads || len(stmt.Preloads) > 0
 	// A subquery by a handle of the application has placeholders of its own, so it cannot be left open.
 	q.apart = q.preloads || strings.Count(t.sql, string(openArgument)) != len(t.vars)
@@ -821,7 +812,7 @@ func (r *Router) figures(
 		return dialect.EachRow(rows, err, func(rows *sql.Rows) error {
 			reading.Lock()
 			defer reading.Unlock()
-			return read(q.parts[i].asked[0].shard, rows)
+			return read(q.parts[i][0].shard, rows)
 		})
 	})
 }

@@ -383,7 +383,8 @@ func (t *Topology) tableOf(base string, model any, columns []string, keyed bool,
 		if i == 0 {
 			table.Column = column
 		}
-		table.Checks = append(table.Checks, newShardCheck(kind, table.Name, column, keyed && i > 0, t.Layout, e.Class))
+		check := newShardCheck(kind, table.Name, column, keyed && i > 0, t.Layout, e.Class)
+		table.Checks = append(table.Checks, check)
 	}
 	return table
 }
