@@ -41,14 +41,8 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := shardmap.Registry{Topology: t}.Compare()
-	if err != nil {
+	if t, err = (shardmap.Registry{Topology: t}).Compare(); err != nil {
 		return nil, err
-	}
-	if entries != nil {
-		if t, err = t.WithEntries(entries); err != nil {
-			return nil, err
-		}
 	}
 	valid := &current{}
 	c := newCluster(t, valid)

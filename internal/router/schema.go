@@ -47,7 +47,6 @@ type shardSchema struct {
 	// table has none of them.
 	alias string
 	expr  *clause.Expr
-	table clause.Table
 	from  clause.Expression
 }
 
@@ -90,8 +89,7 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 		own.names[on.base] = parsed.Table
 		_, on.alias = dialect.Split(on.base)
 		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
-		on.table = clause.Table{Name: on.expr.SQL, Raw: true}
-		on.from = clause.From{Tables: []clause.Table{on.table}}
+		on.from = clause.From{Tables: []clause.Table{{Name: on.expr.SQL, Raw: true}}}
 		own.texts[on.expr.SQL] = true
 		for _, relation := range parsed.Relationships.Many2Many {
 			join := relation.JoinTable
@@ -145,7 +143,7 @@ func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
 		stmt.SQL.Grow(usualText) // GORM's own guess has no room for the alias.
 		built.Name, built.Expression = "FROM", on.from
 		if len(from.Joins) > 0 {
-			from.Tables = []clause.Table{on.table}
+			from.Tables = []clause.Table{{Name: on.expr.SQL, Raw: true}}
 			built.Expression = from
 		}
 		stmt.Clauses["FROM"], stmt.Table = built, on.alias

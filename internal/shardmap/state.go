@@ -34,9 +34,9 @@ type Record struct {
 // Registry is what the databases of a topology have recorded about its shards.
 type Registry struct{ *Topology }
 
-// Compare checks the topology against the records, and returns the entries of a map that has changed since
-// the first start, or nil. A database without the table is new, or older than the table.
-func (r Registry) Compare() ([]Entry, error) {
+// Compare checks the topology against the records, and returns that of the map that they have, which may have
+// changed since the first start. A database without the table is new, or older than the table.
+func (r Registry) Compare() (*Topology, error) {
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
 	silent := map[string]int{}   // by name, a database that should have a record and has none
@@ -81,14 +81,14 @@ func (r Registry) Compare() ([]Entry, error) {
 		}
 	}
 	if !moved {
-		return nil, nil
+		return r.Topology, nil
 	}
 	entries, whole := valid(recorded)
 	if !whole {
 		return nil, fmt.Errorf("by now %d shards are recorded, and some of them are in databases that this "+
 			"configuration does not have: add those to Databases", len(entries))
 	}
-	return entries, nil
+	return r.WithEntries(entries)
 }
 
 // entriesOf reads the entries in the records of all databases.
