@@ -140,7 +140,7 @@ func (d Database) IsSupported() bool { return d.Kind != "" }
 // DDL returns the statement that makes the table.
 func (d Database) DDL() string {
 	types := []string{d.Text, d.Text, d.Text, d.Text, d.Text, d.Time}
-	return d.CreateTable(d.quoted(), d.quotedColumns(), types)
+	return d.CreateTable(d.quoted(), d.QuoteEach(columns()), types)
 }
 
 // Claimed is what a database says of an origin that is noted there.
@@ -599,14 +599,6 @@ func columns() []string {
 	return []string{"subject", "authority", "layout", "place", "noted_by", "noted_at"}
 }
 
-func (d Database) quotedColumns() []string {
-	quoted := columns()
-	for i, name := range quoted {
-		quoted[i] = d.Quote(name)
-	}
-	return quoted
-}
-
 // lockPatience bounds how long a note waits for the lock of SQLite that the caller may have.
 const lockPatience = 250 * time.Millisecond
 
@@ -674,7 +666,7 @@ func (d Database) readable(ctx context.Context) (map[string]Note, error) {
 
 // insert writes the row of a subject unless there is one. It makes the table if that is missing.
 func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMissing bool) error {
-	into, unless := d.InsertUnlessThere(d.quoted(), d.quotedColumns())
+	into, unless := d.InsertUnlessThere(d.quoted(), d.QuoteEach(columns()))
 	s := dialect.Write(d.Kind, into, "VALUES (").
 		BindAll(subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At).Add(")", unless)
 	return d.transact(ctx, true, func(q Pool) error {

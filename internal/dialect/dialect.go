@@ -33,26 +33,23 @@ func (k Kind) Quote(name string) string {
 	return mark + strings.ReplaceAll(name, mark, mark+mark) + mark
 }
 
-// QuoteAll returns the quoted names with commas between them.
-func (k Kind) QuoteAll(names []string) string {
+// QuoteEach returns the quoted names.
+func (k Kind) QuoteEach(names []string) []string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = k.Quote(name)
 	}
-	return strings.Join(quoted, ", ")
+	return quoted
 }
+
+// QuoteAll returns the quoted names with commas between them.
+func (k Kind) QuoteAll(names []string) string { return strings.Join(k.QuoteEach(names), ", ") }
 
 // Quoted writes a name whose parts, such as a schema and a table, are separated by dots.
 func (k Kind) Quoted(name string) string { return k.QuoteParts(strings.Split(name, ".")) }
 
 // QuoteParts writes a name of several parts, such as a schema and a table.
-func (k Kind) QuoteParts(parts []string) string {
-	quoted := make([]string, len(parts))
-	for i, part := range parts {
-		quoted[i] = k.Quote(part)
-	}
-	return strings.Join(quoted, ".")
-}
+func (k Kind) QuoteParts(parts []string) string { return strings.Join(k.QuoteEach(parts), ".") }
 
 // Split separates the schema of a table, if the name has one, from its name.
 func Split(table string) (schema, name string) {

@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -53,34 +54,27 @@ func numberIn(said string) string {
 	}
 }
 
+// among reports whether the code of an error is one of several.
+func among(err error, codes ...string) bool { return slices.Contains(codes, State(err)) }
+
 // Busy reports whether the database has changed nothing because others are at work, so that the transaction
 // may succeed if it is done again from its beginning. Roll it back first: if [Locked] reports true as well,
 // MySQL has undone the statement alone, and the transaction goes on.
 func Busy(err error) bool {
-	switch State(err) {
-	case "40001", // PostgreSQL: the transaction cannot be put in an order with others
+	return Locked(err) || among(err,
+		"40001", // PostgreSQL: the transaction cannot be put in an order with others
 		"40P01", // PostgreSQL: a deadlock
 		"1213",  // MySQL: a deadlock; the server has rolled the whole transaction back
 		"1020",  // MariaDB: a row has changed since the snapshot; the whole transaction is rolled back as well
 		"9007",  // TiDB: another transaction has written the row meanwhile
 		"8022",  // TiDB: the commit failed, and can be tried again
-		"8028":  // TiDB: the definition of the table has changed meanwhile
-		return true
-	}
-	return Locked(err)
+		"8028",  // TiDB: the definition of the table has changed meanwhile
+	)
 }
 
 // Locked reports whether somebody else holds a lock, and the database has waited for it as long as it is set
-// to.
-func Locked(err error) bool {
-	switch State(err) {
-	case "55P03", // PostgreSQL: after lock_timeout
-		"1205", // MySQL: after innodb_lock_wait_timeout
-		"SQLITE_BUSY", "SQLITE_LOCKED":
-		return true
-	}
-	return false
-}
+// to: lock_timeout of PostgreSQL, or innodb_lock_wait_timeout of MySQL.
+func Locked(err error) bool { return among(err, "55P03", "1205", "SQLITE_BUSY", "SQLITE_LOCKED") }
 
 // Absent is the error about a table of PostgreSQL that was looked for in the catalog. A statement that does
 // not find it would stand in the log of the server.
@@ -93,73 +87,41 @@ func (a Absent) Error() string { return "there is no table " + string(a) }
 func (Absent) SQLState() string { return "42P01" }
 
 // Missing reports whether there is no such table.
-func Missing(err error) bool {
-	switch State(err) {
-	case "42P01", "1146", "no such table":
-		return true
-	}
-	return false
-}
+func Missing(err error) bool { return among(err, "42P01", "1146", "no such table") }
 
 // Lacking reports whether the table lacks a column.
-func Lacking(err error) bool {
-	switch State(err) {
-	case "42703", "1054", "no such column":
-		return true
-	}
-	return false
-}
+func Lacking(err error) bool { return among(err, "42703", "1054", "no such column") }
 
 // Doubled reports whether the table has a column already that was to be added.
-func Doubled(err error) bool {
-	switch State(err) {
-	case "42701", "1060", "duplicate column":
-		return true
-	}
-	return false
-}
+func Doubled(err error) bool { return among(err, "42701", "1060", "duplicate column") }
 
 // ReadOnly reports whether nothing can be written to the whole database.
 func ReadOnly(err error) bool {
-	switch State(err) {
-	case "25006", "SQLITE_READONLY",
+	return among(err, "25006", "SQLITE_READONLY",
 		"1290", // MySQL: the server is running with --read-only
 		"1792", // MySQL: the transaction is read-only
 		"1836", // MySQL: the server is in read-only mode
-		"3989": // MySQL: the schema is in read-only mode
-		return true
-	}
-	return false
+		"3989", // MySQL: the schema is in read-only mode
+	)
 }
 
 // Forbidden reports whether the login may not use a table, or there is no such schema.
 func Forbidden(err error) bool {
-	switch State(err) {
-	case "42501", "3F000", "1044", "1049", "1142", "unknown database":
-		return true
-	}
-	return false
+	return among(err, "42501", "3F000", "1044", "1049", "1142", "unknown database")
 }
 
 // Interrupted reports whether a server has not answered a statement: its connection was lost, which has no
 // code, or somebody has ended the connection, the statement or the server. It is not for SQLite.
 func Interrupted(err error) bool {
-	switch State(err) {
-	case "", "57014", "57P01", "57P02", "57P03", "57P05", "1053", "1317", "1927", "1969", "3024":
-		return err != nil
-	}
-	return false
+	return err != nil && among(err, "", "57014", "57P01", "57P02", "57P03", "57P05", "1053", "1317", "1927",
+		"1969", "3024")
 }
 
 // Full reports whether the disk is full, or the database has its greatest size.
 func Full(err error) bool {
-	switch State(err) {
-	case "53100", "SQLITE_FULL", "1021", "1114", "3675":
-		return true
-	case "1", "3", "1005", "1026", "1030": // MariaDB and MySQL: a file or a table cannot be made or written
-		return noRoom.MatchString(err.Error())
-	}
-	return false
+	// MariaDB and MySQL have codes for a file or a table that cannot be made or written, for whatever reason.
+	return among(err, "53100", "SQLITE_FULL", "1021", "1114", "3675") ||
+		among(err, "1", "3", "1005", "1026", "1030") && noRoom.MatchString(err.Error())
 }
 
 // noRoom is why: there is no space, or none that the storage engine could take.
@@ -167,10 +129,7 @@ var noRoom = regexp.MustCompile(`(?i)(errcode|errno|error):? (28|135)\b`)
 
 // Unprepared reports whether a server does not know a statement that the driver has prepared, or knows one
 // that the driver has not.
-func Unprepared(err error) bool {
-	state := State(err)
-	return state == "42P05" || state == "26000"
-}
+func Unprepared(err error) bool { return among(err, "42P05", "26000") }
 
 // Undivided reports whether a pooler takes single statements only, as PgBouncer does in statement mode.
 func Undivided(err error) bool {
