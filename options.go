@@ -60,7 +60,7 @@ type config struct {
 // their numbers refuses such a number with [ErrAuthority], and the other way round. WithNode excludes
 // WithLeasedNode and WithLease. The page docs/leases.md has a table of all ways to a number.
 func WithNode(n int64) Option {
-	return set(func(c *config) { c.byHand = &n })
+	return errs.Set(func(c *config) { c.byHand = &n })
 }
 
 // WithLeasedNode leases exactly this node number, from the database of the first db.Use or from the
@@ -69,7 +69,7 @@ func WithNode(n int64) Option {
 // at most one span, and fails with lease.ErrNodeHeld if the process goes on. IDs do not repeat even
 // if the clock is set back between two processes that use the number one after the other.
 func WithLeasedNode(n int64) Option {
-	return set(func(c *config) { c.leasedNode = &n })
+	return errs.Set(func(c *config) { c.leasedNode = &n })
 }
 
 // WithLease sets where node numbers are leased, and how: in s, or, if s is nil, in the database
@@ -79,7 +79,7 @@ func WithLeasedNode(n int64) Option {
 // the same store, or db.Use refuses them with [ErrAuthority]; but two stores that do not implement
 // [lease.Identifier] are not told apart.
 func WithLease(s lease.Store, opts ...lease.Option) Option {
-	return set(func(c *config) { c.leased, c.leaseStore, c.leaseOpts = true, s, opts })
+	return errs.Set(func(c *config) { c.leased, c.leaseStore, c.leaseOpts = true, s, opts })
 }
 
 // WithOwnSchemas names schemas, on MySQL databases, which no other leases and no numbers by hand ever fill.
@@ -101,14 +101,14 @@ func WithOwnSchemas(patterns ...string) Option {
 // WithLayout sets how IDs are packed. By default it is [generator.Default]. A table that holds rows
 // must keep its layout, because IDs of another layout can repeat theirs.
 func WithLayout(l generator.Layout) Option {
-	return set(func(c *config) { c.layout = &l })
+	return errs.Set(func(c *config) { c.layout = &l })
 }
 
 // WithShards sets over how many shards rows are spread by the low bits of their IDs. See
 // [generator.WithShards] for its range and its default, which is a sixteenth of the sequence: 256
 // with the default layout.
 func WithShards(n int) Option {
-	return set(func(c *config) { c.shards = &n })
+	return errs.Set(func(c *config) { c.shards = &n })
 }
 
 // WithSource takes the numbers from s. The plugin knows nothing of them, so it notes no authority of keys in
@@ -193,7 +193,7 @@ func WithModels(models ...any) Option {
 // and the layout has more than 53 bits. JavaScript and many others round such a number, often to the key of
 // another row.
 func WithJSONNumbers() Option {
-	return set(func(c *config) { c.jsonNumbers = true })
+	return errs.Set(func(c *config) { c.jsonNumbers = true })
 }
 
 // WithLogger sets where the plugin reports what an operator should know: which node it leased,
@@ -217,15 +217,7 @@ func WithLogger(l *slog.Logger) Option {
 // of db.Migrator(), such as gorm.io/datatypes on MySQL and MariaDB. They make their tables with
 // [Plugin.AutoMigrate], or without AutoMigrate.
 func WithoutDialector() Option {
-	return set(func(c *config) { c.bare = true })
-}
-
-// set returns an option that has no faults.
-func set(change func(c *config)) Option {
-	return func(c *config) error {
-		change(c)
-		return nil
-	}
+	return errs.Set(func(c *config) { c.bare = true })
 }
 
 // isOwnSchema reports whether nothing is noted in a schema, as WithOwnSchemas says.

@@ -77,6 +77,9 @@ func Option[T any](set func(*T), faulty bool, wrong error, format string, args .
 	}
 }
 
+// Set returns an option that sets something, whatever it is.
+func Set[T any](set func(*T)) func(*T) error { return Option(set, false, nil, "") }
+
 // Kind returns an error with a text and an identity of its own, for which errors.Is finds the kind as well.
 func Kind(text string, kind error) error { return &kindError{text, kind} }
 

@@ -58,7 +58,7 @@ type Spec struct {
 	Newest int
 	Mark   Mark
 
-	Dialect dialect.Dialect
+	Dialect dialect.Dialect // of which a package of a store gives the kind
 	// Dedicated means that nobody else uses the pool.
 	Dedicated bool
 
@@ -113,14 +113,15 @@ func (m Mark) identityIn(row Row) (identity string, isMark bool) {
 // Option changes one property of a table.
 type Option func(*Spec) error
 
-// Configure names the dialect of a table, and applies the options. It reports all faults at once.
-func Configure(s Spec, name string, options []Option) (Spec, error) {
-	var fault error
-	known := false
-	if s.Dialect, known = dialect.Of(name); !known {
+// With completes what a package of a store says of its table: it looks up the dialect, and applies the
+// options. It reports all faults at once.
+func (s Spec) With(options []Option) (_ Spec, fault error) {
+	known, ok := dialect.Of(string(s.Dialect.Kind))
+	if !ok {
 		fault = fmt.Errorf("%w: dialect %q: %s can be kept in sqlite, postgres and mysql, which is MariaDB too%s",
-			s.ErrDatabase, name, s.Holds, s.Instead)
+			s.ErrDatabase, s.Dialect.Kind, s.Holds, s.Instead)
 	}
+	s.Dialect = known
 	fault = errors.Join(fault, errs.Options(&s, options, s.ErrOption))
 	return s, fault
 }
@@ -139,14 +140,17 @@ func WithTable(name string) Option {
 
 // WithDedicatedPool says that nobody else uses the pool.
 func WithDedicatedPool() Option {
-	return func(s *Spec) error {
-		s.Dedicated = true
-		return nil
-	}
+	return errs.Set(func(s *Spec) { s.Dedicated = true })
 }
 
 // DDL returns the statement that makes the table.
-func (s Spec) DDL() string { return s.making(s.Dialect.Quoted(s.Table)) }
+func (s Spec) DDL(options []Option) (string, error) {
+	s, err := s.With(options)
+	if err != nil {
+		return "", err
+	}
+	return s.making(s.Dialect.Quoted(s.Table)), nil
+}
 
 // making is the statement that makes a table, whose name is quoted.
 func (s Spec) making(name string) string {
@@ -211,8 +215,13 @@ type Table struct {
 }
 
 // Open returns the table in the database of db and makes it, if it is not there. It takes as long as ctx
-// allows, and no longer than 30 s. It returns an error wrapping ErrTable, ErrDatabase or ErrStore of s.
-func Open(ctx context.Context, db *sql.DB, s Spec) (*Table, error) {
+// allows, and no longer than 30 s. It returns an error wrapping ErrOption, ErrTable, ErrDatabase or ErrStore
+// of s.
+func Open(ctx context.Context, db *sql.DB, s Spec, options []Option) (*Table, error) {
+	s, err := s.With(options)
+	if err != nil {
+		return nil, err
+	}
 	if db == nil {
 		return nil, fmt.Errorf("%w: the *sql.DB is nil", s.ErrDatabase)
 	}
@@ -531,7 +540,7 @@ func (t *Table) Quoted() string { return t.name }
 func (t *Table) Kind() dialect.Kind { return t.spec.Dialect.Kind }
 
 // DDL returns the statement that makes the table.
-func (t *Table) DDL() string { return t.spec.DDL() }
+func (t *Table) DDL() string { return t.spec.making(t.spec.Dialect.Quoted(t.spec.Table)) }
 
 // Now returns the clock of the database's server, or on SQLite of this machine, as the database
 // reads it: to the microsecond, and on SQLite to the millisecond.

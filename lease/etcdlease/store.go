@@ -122,10 +122,7 @@ func WithClockURLs(urls ...string) Option {
 // By default, etcd is asked by HTTP. WithLocalClock cannot be combined with [WithHTTPClient] or
 // [WithClockURLs].
 func WithLocalClock() Option {
-	return func(s *Store) error {
-		s.local = true
-		return nil
-	}
+	return errs.Set(func(s *Store) { s.local = true })
 }
 
 // Identity returns the random identity of the records under the prefix. It lies in a key among theirs, which

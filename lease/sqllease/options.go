@@ -60,10 +60,11 @@ func WithTable(name string) Option { return sqltable.WithTable(name) }
 // database of SQLite in memory, whose only connection the application needs too.
 func WithDedicatedPool() Option { return sqltable.WithDedicatedPool() }
 
-// configure returns the table that the options name. It reports all faults at once.
-func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
-	return sqltable.Configure(sqltable.Spec{
-		Table: defaultTable, Beside: authority.Table,
+// table is what the table is like without options.
+func table(d Dialect) sqltable.Spec {
+	return sqltable.Spec{
+		Dialect: dialect.Dialect{Kind: dialect.Kind(d)},
+		Table:   defaultTable, Beside: authority.Table,
 		Columns: []sqltable.Column{
 			{Name: "node"}, {Name: "owner", Type: sqltable.Text}, {Name: "until", Type: sqltable.Time},
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},
@@ -83,5 +84,5 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 		Instead:   "; lease from another store (WithLease), or give each process a number by hand (WithNode)",
 		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
 		ErrStore: lease.ErrStore, ErrClosed: lease.ErrClosed, ErrRow: lease.ErrInvalidRecord,
-	}, string(d), opts)
+	}
 }

@@ -43,32 +43,22 @@ var (
 // [ErrTable], with the statement that makes the table; or [lease.ErrStore], if the database does
 // not answer. After an error db is open, even if it is dedicated to the store.
 func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, error) {
-	spec, err := configure(d, opts)
+	opened, err := sqltable.Open(ctx, db, table(d), opts)
 	if err != nil {
 		return nil, err
 	}
-	table, err := sqltable.Open(ctx, db, spec)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{table}, nil
+	return &Store{opened}, nil
 }
 
 // DDL returns the statement that makes the table of the store that [New] would return, for those
 // who make tables by other means. The errors are those of New about options and databases.
-func DDL(d Dialect, opts ...Option) (string, error) {
-	spec, err := configure(d, opts)
-	if err != nil {
-		return "", err
-	}
-	return spec.DDL(), nil
-}
+func DDL(d Dialect, opts ...Option) (string, error) { return table(d).DDL(opts) }
 
 // AuthorityDDL returns the statement that makes the table snowflake_authority beside the table of the
 // leases, for those who make tables by other means. The errors are those of [New] about options and
 // databases.
 func AuthorityDDL(d Dialect, opts ...Option) (string, error) {
-	spec, err := configure(d, opts)
+	spec, err := table(d).With(opts)
 	if err != nil {
 		return "", err
 	}

@@ -58,10 +58,11 @@ func WithTable(name string) Option { return sqltable.WithTable(name) }
 // database of SQLite in memory, whose only connection the application needs too.
 func WithDedicatedPool() Option { return sqltable.WithDedicatedPool() }
 
-// configure returns the table that the options name. It reports all faults at once.
-func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
-	return sqltable.Configure(sqltable.Spec{
-		Table: defaultTable,
+// table is what the table is like without options.
+func table(d Dialect) sqltable.Spec {
+	return sqltable.Spec{
+		Dialect: dialect.Dialect{Kind: dialect.Kind(d)},
+		Table:   defaultTable,
 		Columns: []sqltable.Column{
 			columnName: {Name: "name", Type: sqltable.Text}, columnNext: {Name: "next"},
 			columnRemainder: {Name: "remainder"}, columnModulus: {Name: "modulus"},
@@ -86,7 +87,7 @@ func configure(d Dialect, opts []Option) (sqltable.Spec, error) {
 		Rights:    "SELECT, INSERT and UPDATE, and DELETE for daily counters,",
 		ErrOption: ErrOption, ErrTable: ErrTable, ErrDatabase: ErrDatabase,
 		ErrStore: segment.ErrStore, ErrClosed: segment.ErrClosed, ErrRow: segment.ErrInvalidCounter,
-	}, string(d), opts)
+	}
 }
 
 // The columns of the table.

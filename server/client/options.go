@@ -50,18 +50,12 @@ func WithToken(token string) Option {
 
 // WithInsecure allows a token to be sent over plain HTTP to another machine.
 func WithInsecure() Option {
-	return func(c *config) error {
-		c.insecure = true
-		return nil
-	}
+	return errs.Set(func(c *config) { c.insecure = true })
 }
 
 // WithSource sets the source of the numbers. By default it is the generator of the service.
 func WithSource(name string) Option {
-	return func(c *config) error {
-		c.source = name
-		return nil
-	}
+	return errs.Set(func(c *config) { c.source = name })
 }
 
 // WithBlock sets how many IDs are fetched at once, from 1 to 1,000,000. By default it is 100 to 10,000,
@@ -97,10 +91,7 @@ func WithMaxWait(d time.Duration) Option {
 // WithTLS sets the configuration of TLS, for example the certificate of a private authority. It excludes
 // [WithHTTPClient].
 func WithTLS(t *tls.Config) Option {
-	return func(c *config) error {
-		c.tls = t
-		return nil
-	}
+	return errs.Set(func(c *config) { c.tls = t })
 }
 
 // WithAuthority sets the PEM file of the authorities that certificates of servers have to be of, in place of
