@@ -104,6 +104,9 @@ func CheckNote(records, note, noted, found string, r Remedies) error {
 type Identity struct {
 	Package       string // of the store; begins the errors
 	Records, Note string // what both are called in messages
+	// Entry is what keeps one record, such as a key, and Where what comes before its name in messages. Before
+	// says how one sees what it was before, if there is a way.
+	Entry, Where, Before string
 
 	// MarkBy and NoteBy are the commands that lead back, see Remedies.
 	MarkBy, NoteBy func(identity string) string
@@ -145,6 +148,26 @@ func (i *Identity) Seen(ctx context.Context) (string, error) {
 	}
 	i.seen.Store(&found)
 	return found, nil
+}
+
+// Decode is the function [Decode], and says in an error where the record is, and what to do.
+func (i *Identity) Decode(name string, value []byte) (lease.Record, error) {
+	record, err := Decode(name, value)
+	return record, i.invalid(name, err)
+}
+
+// In is [IdentityIn], and says in an error where the mark is, and what to do.
+func (i *Identity) In(mark []byte) (string, error) {
+	identity, err := IdentityIn(mark)
+	return identity, i.invalid(MarkName, err)
+}
+
+func (i *Identity) invalid(name string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %s%s: %w: no keeper wrote this: write what it was before%s, or delete the %s once no "+
+			"process has had the number for a span", i.Package, i.Where, name, err, i.Before, i.Entry)
+	}
+	return err
 }
 
 // Check returns an error wrapping errs.ErrAuthority unless records have the identity that was seen there

@@ -67,6 +67,7 @@ func New(client *clientv3.Client, prefix string, opts ...Option) (*Store, error)
 	}
 	s.identity = &leaseops.Identity{
 		Package: "etcdlease", Records: "the keys " + s.prefix + "...", Note: "the key " + s.noteKey(),
+		Entry: "key", Where: "key " + s.prefix, Before: " (etcdctl get --rev)",
 		MarkBy: func(identity string) string {
 			return fmt.Sprintf("etcdctl put %s '%s'", s.markKey(), leaseops.MarkText(identity))
 		},
@@ -155,7 +156,7 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (str
 	if err != nil || len(found) == 0 {
 		return "", err
 	}
-	return s.identityIn(found[0])
+	return s.identity.In(found[0].Value)
 }
 
 func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
@@ -185,15 +186,6 @@ func (s *Store) create(
 func (s *Store) noteKey() string { return strings.TrimSuffix(s.prefix, "nodes/") + "identity" }
 
 func (s *Store) markKey() string { return s.prefix + leaseops.MarkName }
-
-// identityIn returns the identity that the mark tells.
-func (s *Store) identityIn(mark *mvccpb.KeyValue) (string, error) {
-	identity, err := leaseops.IdentityIn(mark.Value)
-	if err != nil {
-		err = invalid(string(mark.Key), err)
-	}
-	return identity, err
-}
 
 // Now returns the clock of the first member that answers by HTTP, to half a second, or the local
 // one with [WithLocalClock].
@@ -331,7 +323,7 @@ func (s *Store) list(ctx context.Context) (records []lease.Record, found string,
 		}
 		for _, kv := range answer.Kvs {
 			if string(kv.Key) == s.markKey() {
-				if found, err = s.identityIn(kv); err != nil {
+				if found, err = s.identity.In(kv.Value); err != nil {
 					return nil, "", err
 				}
 				continue
@@ -408,7 +400,7 @@ func (s *Store) markSeen(ctx context.Context) (*mvccpb.KeyValue, error) {
 	if len(answer.Kvs) == 0 {
 		return nil, nil
 	}
-	found, err := s.identityIn(answer.Kvs[0])
+	found, err := s.identity.In(answer.Kvs[0].Value)
 	if err != nil || found != seen {
 		return nil, err
 	}
@@ -446,17 +438,7 @@ func (s *Store) reconnect() {
 }
 
 func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Record, error) {
-	key := string(kv.Key)
-	record, err := leaseops.Decode(strings.TrimPrefix(key, s.prefix), kv.Value)
-	if err != nil {
-		err = invalid(key, err)
-	}
-	return record, err
+	return s.identity.Decode(strings.TrimPrefix(string(kv.Key), s.prefix), kv.Value)
 }
 
 func failed(key string, cause error) error { return fmt.Errorf("etcdlease: key %s: %w", key, cause) }
-
-func invalid(key string, cause error) error {
-	return fmt.Errorf("etcdlease: key %s: %w: no keeper wrote this: write what it was before "+
-		"(etcdctl get --rev), or delete the key once no process has had the number for a span", key, cause)
-}

@@ -69,6 +69,7 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 	s := &Store{kept: kept, note: kept.Beside("identity")}
 	s.identity = &leaseops.Identity{
 		Package: "redislease", Records: "the records in the hash " + kept.Key(), Note: "the key " + s.note.Key(),
+		Entry: "field", Where: kept.Key() + ", field ",
 		MarkBy: func(identity string) string {
 			return fmt.Sprintf("HSET %s %s '%s'", kept.Key(), leaseops.MarkName, leaseops.MarkText(identity))
 		},
@@ -151,12 +152,12 @@ func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 			continue
 		}
 		if answer[i] == leaseops.MarkName {
-			if found, err = s.identityIn(answer[i+1]); err != nil {
+			if found, err = s.identity.In([]byte(answer[i+1])); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		record, err := s.decode(answer[i], answer[i+1])
+		record, err := s.identity.Decode(answer[i], []byte(answer[i+1]))
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +212,7 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 		append([]any{field, owner, prev.Version, value}, within...)...)
 	switch {
 	case len(answer) == 2 && answer[0] == "0":
-		_, err := s.decode(field, answer[1])
+		_, err := s.identity.Decode(field, []byte(answer[1]))
 		return false, err
 	case len(answer) == 1 && answer[0] == "0":
 		return false, nil // whether or not replicas know it
@@ -221,19 +222,6 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 		return true, nil
 	}
 	return false, s.kept.Unexpected(answer)
-}
-
-func (s *Store) decode(field, value string) (lease.Record, error) {
-	record, err := leaseops.Decode(field, []byte(value))
-	if err != nil {
-		err = s.invalid(field, err)
-	}
-	return record, err
-}
-
-func (s *Store) invalid(field string, cause error) error {
-	return fmt.Errorf("redislease: %s, field %s: %w: no keeper wrote this: write what it was "+
-		"before, or delete the field once no process has had the number for a span", s.kept.Key(), field, cause)
 }
 
 // Identity returns the random identity of the records under the prefix. It lies in a field of their hash,
@@ -260,7 +248,7 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (str
 	if err != nil || mark == "" {
 		return "", err
 	}
-	return s.identityIn(mark)
+	return s.identity.In([]byte(mark))
 }
 
 func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
@@ -287,13 +275,4 @@ func noteDenied(err error) error {
 			"records", err)
 	}
 	return err
-}
-
-// identityIn returns the identity that the value of the mark tells.
-func (s *Store) identityIn(value string) (string, error) {
-	identity, err := leaseops.IdentityIn([]byte(value))
-	if err != nil {
-		err = s.invalid(leaseops.MarkName, err)
-	}
-	return identity, err
 }

@@ -58,6 +58,7 @@ func New(conn *zk.Conn, path string, opts ...Option) (*Store, error) {
 	}
 	s.identity = &leaseops.Identity{
 		Package: "zklease", Records: "the znodes " + s.znode("..."), Note: "the znode " + s.noteNode(),
+		Entry: "znode", Where: s.znode(""),
 		MarkBy: func(identity string) string {
 			return fmt.Sprintf("create %s '%s'\ncreate %[1]s/%[3]s ''", s.markNode(), leaseops.MarkText(identity),
 				identity)
@@ -162,9 +163,8 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (fou
 			if err != nil {
 				return "", err
 			}
-			if identity, err = leaseops.IdentityIn(text); err != nil {
-				return "", fmt.Errorf("zklease: %s: %w: write what it was before, or delete the znode",
-					s.markNode(), err)
+			if identity, err = s.identity.In(text); err != nil {
+				return "", err
 			}
 		}
 		made = append(made, s.creation(s.markNode()+"/"+identity, ""))
@@ -306,7 +306,7 @@ func (s *Store) get(ctx context.Context, znode string) (lease.Record, int32, err
 	if err != nil {
 		return lease.Record{}, 0, err
 	}
-	record, err := s.decode(znode, c.data)
+	record, err := s.identity.Decode(strings.TrimPrefix(znode, s.znode("")), c.data)
 	return record, c.version, err
 }
 
@@ -464,13 +464,4 @@ func request[T any](ctx context.Context, s *Store, znode string, ask func() (T, 
 			"there (the option ACL, and AddAuth of the connection)", znode, err)
 	}
 	return none, fmt.Errorf("zklease: %s: %w", znode, err)
-}
-
-func (s *Store) decode(znode string, data []byte) (lease.Record, error) {
-	record, err := leaseops.Decode(strings.TrimPrefix(znode, s.znode("")), data)
-	if err != nil {
-		err = fmt.Errorf("zklease: %s: %w: no keeper wrote this: write what it was before, "+
-			"or delete the znode once no process has had the number for a span", znode, err)
-	}
-	return record, err
 }
