@@ -27,10 +27,7 @@ func (k *Keeper) SetUntil(until func(from time.Time) time.Time) (before time.Tim
 // Clone returns a copy of a keeper, as there is one on a machine that was cloned while it ran. It
 // has another way to the store. Nothing may be under way in the keeper.
 func (k *Keeper) Clone(s Store) *Keeper {
-	c, err := newKeeper(s, k.layout, k.config)
-	if err != nil {
-		panic(err) // there is no random name
-	}
+	c := newKeeper(s, k.layout, k.config)
 	c.holding, c.offset, c.owner, c.doubt = k.holding, k.offset, k.owner, k.doubt
 	c.sent = append(c.sent, k.sent...)
 	c.maxAhead.Store(k.maxAhead.Load())

@@ -84,10 +84,7 @@ func Acquire(ctx context.Context, s Store, l generator.Layout, opts ...Option) (
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKeeper(s, l, c)
-	if err != nil {
-		return nil, err
-	}
+	k := newKeeper(s, l, c)
 	h, err := k.takeWhenFree(ctx)
 	if err != nil {
 		return nil, err
@@ -98,15 +95,11 @@ func Acquire(ctx context.Context, s Store, l generator.Layout, opts ...Option) (
 	return k, nil
 }
 
-func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
-	owner, err := ownerOf(c.name, c.now())
-	if err != nil {
-		return nil, err
-	}
+func newKeeper(s Store, l generator.Layout, c config) *Keeper {
 	k := &Keeper{
 		config:      c,
 		store:       s,
-		owner:       owner,
+		owner:       ownerOf(c.name, c.now()),
 		layout:      l,
 		fingerprint: Fingerprint(l),
 		bounds:      boundariesOf(l),
@@ -119,7 +112,7 @@ func newKeeper(s Store, l generator.Layout, c config) (*Keeper, error) {
 	k.window.Store(&generator.Window{})
 	limits := attempt.Limits{Patience: k.patience(), LastPause: c.span / 3, Longer: k.longer}
 	k.attempts = attempt.New(s, limits, func() bool { return k.waiting.Load() > 0 }, c.random)
-	return k, nil
+	return k
 }
 
 const (
@@ -880,7 +873,8 @@ func (k *Keeper) reread(ctx context.Context) error {
 		k.hold(k.extendedTo(stored))
 		return nil
 	}
-	return k.lose(stored, found)
+	k.lose(stored, found)
+	return nil
 }
 
 // wrote tells whether a record is the last one that the keeper wrote, or one that it sent without
@@ -895,7 +889,7 @@ func (k *Keeper) wrote(stored Record) bool {
 }
 
 // lose drops the number, whose record is gone or was written by somebody else.
-func (k *Keeper) lose(stored Record, found bool) error {
+func (k *Keeper) lose(stored Record, found bool) {
 	var reason string
 	switch {
 	case !found:
@@ -912,13 +906,10 @@ func (k *Keeper) lose(stored Record, found bool) error {
 	k.tell(NodeLost, k.record.Node, fmt.Errorf("lease: the node was lost: %s", reason))
 	k.drop()
 	// A copy must not go on under the same name.
-	owner, err := ownerOf(k.name, k.now())
-	if err == nil {
-		k.mu.Lock() // Status reads it
-		k.owner = owner
-		k.mu.Unlock()
-	}
-	return err
+	owner := ownerOf(k.name, k.now())
+	k.mu.Lock() // Status reads it
+	k.owner = owner
+	k.mu.Unlock()
 }
 
 // Close ends the generator, then gives the number back: it writes the end of the last tick that

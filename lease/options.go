@@ -164,15 +164,13 @@ func ticks(l generator.Layout, n int64) time.Duration {
 }
 
 // ownerOf makes a name that no other tenure has.
-func ownerOf(name string, now time.Time) (string, error) {
+func ownerOf(name string, now time.Time) string {
 	if name == "" {
 		name = fmt.Sprintf("%s pid %d since %s", hostName(), os.Getpid(), now.UTC().Format(time.RFC3339))
 	}
 	var token [8]byte
-	if _, err := rand.Read(token[:]); err != nil {
-		return "", fmt.Errorf("lease: no random name for the owner: %w", err)
-	}
-	return fmt.Sprintf("%s #%x", name, token), nil
+	_, _ = rand.Read(token[:]) // which never fails
+	return fmt.Sprintf("%s #%x", name, token)
 }
 
 // hostName is the name of this machine in the names of its owners.

@@ -91,7 +91,6 @@ type fetch struct {
 	// probe asks for one more claim although nobody waits for it.
 	probe bool
 
-	verdict      error     // what the last claim ended with, if trying again does not help
 	failure      error     // of the last claim, whatever it was
 	failed       time.Time // when the last claim failed
 	failingSince time.Time
@@ -216,8 +215,8 @@ func (l *lane) verdict(ctx context.Context, waited bool) error {
 		return fmt.Errorf("%w: the source of counter %q", ErrClosed, l.name)
 	case ctx.Err() != nil:
 		return canceled(ctx)
-	case waited && !l.fetch.running && l.fetch.verdict != nil:
-		return l.fetch.verdict
+	case waited && !l.fetch.running && lasting(l.fetch.failure):
+		return l.fetch.failure
 	}
 	return nil
 }
@@ -282,7 +281,7 @@ func (l *lane) begin() {
 		return
 	}
 	l.adapt()
-	f.running, f.verdict = true, nil
+	f.running = true
 	f.done = make(chan struct{})
 	go l.run()
 }
@@ -417,7 +416,7 @@ func (l *lane) endClaim(b *block, began time.Time, err error) (finished bool) {
 		f.failingSince = began
 	}
 	if l.closed || lasting(err) {
-		f.running, f.verdict = false, err
+		f.running = false
 		if !l.closed && !known {
 			l.config.log.Error("segment: no numbers can be claimed until somebody acts", "counter", l.name,
 				"error", err)

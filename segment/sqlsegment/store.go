@@ -62,9 +62,6 @@ func DDL(d Dialect, opts ...Option) (string, error) { return table(d).DDL(opts) 
 
 // Claim reserves n numbers with a single statement. When it returns, the change is committed.
 func (s *Store) Claim(ctx context.Context, name string, n int64) (int64, error) {
-	if err := segment.CheckClaim(name, n); err != nil {
-		return 0, err
-	}
 	return s.ClaimOn(ctx, name, n, segment.AnyTerms())
 }
 
