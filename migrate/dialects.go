@@ -372,6 +372,7 @@ func describeSQLite(_ context.Context, r *reader) error {
 }
 
 var (
+	createTable   = regexp.MustCompile(`(?i)^CREATE\s+TABLE\s+`)
 	autoIncrement = regexp.MustCompile(`(?i)\s+AUTOINCREMENT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
 	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?`)
@@ -431,16 +432,12 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 // rewritten returns the definition of a table from its opening parenthesis on, with another definition of its
 // key.
 func rewritten(ddl string, key *column, other change) (string, error) {
-	open, end := strings.IndexByte(ddl, '('), strings.LastIndexByte(ddl, ')')
-	if name := tableName.FindString(ddl); name != "" { // the name itself may have a parenthesis
-		if bracket := strings.IndexByte(ddl[len(name):], '('); bracket >= 0 {
-			open = len(name) + bracket
-		}
-	}
+	_, body := word(createTable.ReplaceAllLiteralString(ddl, "")) // the name itself may have a parenthesis
+	open, end := strings.IndexByte(body, '('), strings.LastIndexByte(body, ')')
 	if open < 0 || end < open {
 		return "", fmt.Errorf("%w: the table %s is not made of columns: %s", ErrDatabase, key.Table, ddl)
 	}
-	parts := split(ddl[open+1 : end])
+	parts := split(body[open+1 : end])
 	for i, part := range parts {
 		name, rest := word(part)
 		if !strings.EqualFold(name, key.Name) {
@@ -448,17 +445,13 @@ func rewritten(ddl string, key *column, other change) (string, error) {
 		}
 		indent := part[:len(part)-len(strings.TrimLeft(part, " \t\r\n"))]
 		definition, others := other(rest, append(slices.Clone(parts[:i]), parts[i+1:]...))
-		quoted := "`" + strings.ReplaceAll(key.Name, "`", "``") + "`"
+		quoted := dialect.Kind(dialect.SQLite).Quote(key.Name)
 		all := slices.Insert(slices.Clone(others), i, indent+quoted+" "+definition)
-		return "(" + strings.Join(all, ",") + ")" + ddl[end+1:], nil
+		return "(" + strings.Join(all, ",") + ")" + body[end+1:], nil
 	}
 	return "", fmt.Errorf("%w: the column %s does not stand in the definition of the table %s: %s", ErrDatabase,
 		key.Name, key.Table, ddl)
 }
-
-// tableName is what stands before the columns.
-var tableName = regexp.MustCompile("(?is)^CREATE\\s+TABLE\\s+" +
-	"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|\\[[^\\]]*\\]|[^\\s(]+)")
 
 // plainKey is the definition of a key that is filled.
 func plainKey(definition string, rest []string) (string, []string) {
@@ -522,17 +515,5 @@ func split(body string) (parts []string) {
 
 // word cuts the first word off, without its quotes.
 func word(text string) (first, rest string) {
-	text = strings.TrimLeft(text, " \t\r\n")
-	if text == "" {
-		return "", ""
-	}
-	if closing := map[byte]byte{'"': '"', '`': '`', '[': ']'}[text[0]]; closing != 0 {
-		if end := strings.IndexByte(text[1:], closing); end >= 0 {
-			return text[1 : end+1], text[end+2:]
-		}
-	}
-	if end := strings.IndexAny(text, " \t\r\n("); end >= 0 {
-		return text[:end], text[end:]
-	}
-	return text, ""
+	return dialect.Kind(dialect.SQLite).Identifier(strings.TrimLeft(text, " \t\r\n"))
 }

@@ -88,7 +88,7 @@ func Abridged(name, whole string, longest int) string {
 // with something else.
 func (k Kind) Parts(text string) (parts []string) {
 	for {
-		part, rest := k.identifier(strings.TrimLeft(text, " "))
+		part, rest := k.Identifier(strings.TrimLeft(text, " "))
 		if part == "" {
 			return nil
 		}
@@ -100,8 +100,8 @@ func (k Kind) Parts(text string) (parts []string) {
 	}
 }
 
-// identifier cuts the first identifier off a text. It is empty if there is none.
-func (k Kind) identifier(text string) (name, rest string) {
+// Identifier cuts the first identifier off a text, without its quotes. It is empty if there is none.
+func (k Kind) Identifier(text string) (name, rest string) {
 	if text == "" {
 		return "", ""
 	}
