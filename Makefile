@@ -127,10 +127,12 @@ tidy: ## Check that every go.mod and go.sum is tidy
 	$(call each,$(GO) mod tidy -diff)
 
 generate: ## Generate the code of the .proto files of the service again
-	cd server && $(GO) run ./internal/protogen
+	cd server && $(GO) run ./internal/protogen .
 
 generated: ## Check that the generated code is fresh
-	cd server && $(GO) run ./internal/protogen -check
+	@fresh=$$(mktemp -d); cd server && $(GO) run ./internal/protogen "$$fresh" && \
+		diff -r "$$fresh/snowflakev1" snowflakev1 || { echo 'run "make generate" and commit the result'; exit 1; }; \
+		rm -r "$$fresh"
 
 cover: ## Measure test coverage with the databases that answer
 	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...

@@ -1,8 +1,6 @@
-// Command protogen generates the Go code of the .proto files, or checks that the generated code is
-// fresh:
+// Command protogen generates the Go code of the .proto files into a directory, in place of what was there:
 //
-//	go run ./internal/protogen          # write
-//	go run ./internal/protogen -check   # compare, and fail if something differs
+//	go run ./internal/protogen .
 //
 // It needs no protoc: it compiles the files with a compiler in Go, and runs the generators at the
 // versions that go.mod pins, with go tool.
@@ -11,15 +9,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -35,15 +29,17 @@ const (
 )
 
 func main() {
-	check := flag.Bool("check", false, "compare the generated code and write nothing")
-	flag.Parse()
-	if err := run(context.Background(), *check); err != nil {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "protogen: name the directory")
+		os.Exit(2)
+	}
+	if err := run(context.Background(), os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, check bool) error {
+func run(ctx context.Context, dir string) error {
 	if _, err := os.Stat(sources); err != nil {
 		return fmt.Errorf("run it in the directory of the module: %w", err)
 	}
@@ -51,19 +47,17 @@ func run(ctx context.Context, check bool) error {
 	if err != nil {
 		return err
 	}
-	wanted := map[string]string{}
+	files := map[string]string{}
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-connect-go"} {
-		if err := generate(ctx, generator, request, wanted); err != nil {
+		if err := generate(ctx, generator, request, files); err != nil {
 			return err
 		}
 	}
-	if check {
-		return compare(wanted)
-	}
-	if err := os.RemoveAll(output); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, output)); err != nil {
 		return err
 	}
-	for name, text := range wanted {
+	for name, text := range files {
+		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}
@@ -141,31 +135,4 @@ func generate(
 		files[filepath.FromSlash(file.GetName())] = file.GetContent()
 	}
 	return nil
-}
-
-// compare returns an error that names every file which differs.
-func compare(wanted map[string]string) error {
-	var faults []string
-	for name, text := range wanted {
-		if have, err := os.ReadFile(name); err != nil || string(have) != text {
-			faults = append(faults, name+" is stale")
-		}
-	}
-	err := filepath.WalkDir(output, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if _, known := wanted[name]; !known {
-			faults = append(faults, name+" is not generated any more")
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	slices.Sort(faults)
-	return errors.New(strings.Join(faults, "; ") + "; run \"make generate\" and commit the result")
 }
