@@ -47,8 +47,6 @@ type boundaries struct {
 	end    time.Time
 }
 
-func boundariesOf(l generator.Layout) boundaries { return boundaries{layout: l, end: l.End()} }
-
 // floor is the beginning of the tick that holds t, or the end of the layout's life if that is
 // earlier. It returns an error for a time before the epoch.
 func (b boundaries) floor(t time.Time) (time.Time, error) {

@@ -102,7 +102,7 @@ func newKeeper(s Store, l generator.Layout, c config) *Keeper {
 		owner:       ownerOf(c.name, c.now()),
 		layout:      l,
 		fingerprint: Fingerprint(l),
-		bounds:      boundariesOf(l),
+		bounds:      boundaries{layout: l, end: l.End()},
 		done:        make(chan struct{}),
 		closing:     make(chan struct{}, 1),
 		born:        time.Now(),

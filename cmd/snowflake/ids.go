@@ -76,7 +76,7 @@ func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 			return err
 		}
 		keeper, err := lease.Acquire(ctx, store, p.layout, lease.WithOwner("snowflake new"),
-			lease.WithSpan(shortLease(p.layout)), lease.WithLogger(slog.New(slog.DiscardHandler)))
+			lease.WithSpan(max(15*time.Second, 15*p.layout.Tick)), lease.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return err
 		}
@@ -93,9 +93,6 @@ func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	}
 	return printIDs(e.out, ids, o.json)
 }
-
-// shortLease is a span that is long enough for one call.
-func shortLease(l generator.Layout) time.Duration { return max(15*time.Second, 15*l.Tick) }
 
 func printIDs(w io.Writer, ids []int64, asJSON bool) error {
 	if asJSON {

@@ -110,7 +110,7 @@ func Start(s *settings.Settings, log *slog.Logger) (d *Daemon, err error) {
 	serving := web.Options{
 		Desk: desk, Layout: options.Layout, Tokens: d.tokens, Metrics: d.metrics, Log: log,
 		Certificates: d.clients.Load() != nil,
-		Ready:        d.Ready, Stopping: d.stopping, Draining: d.drainsSince,
+		Ready:        d.Ready, Stopping: d.stopping, Draining: d.draining.Load,
 		Settle:  s.Drain / settle,
 		Origins: settings.List(s.Origins), Hosts: s.HostList(),
 		MaxBody: s.MaxBody, MaxRequests: s.MaxRequests, Idle: s.Idle, Slow: s.MaxTime,
@@ -399,14 +399,6 @@ func (d *Daemon) Ready() (ready bool, why string) {
 		return false, "the replica is ending"
 	}
 	return d.generator.Ready()
-}
-
-// drainsSince returns when the end began, zero if it has not begun.
-func (d *Daemon) drainsSince() time.Time {
-	if since := d.draining.Load(); since != nil {
-		return *since
-	}
-	return time.Time{}
 }
 
 // Run serves until ctx ends, and then drains: it is not ready any more, serves on for the delay, answers

@@ -457,7 +457,7 @@ func (c *session) clients(args []string) bool {
 		c.out.integer(c.id)
 	case "GETNAME":
 		if c.name == "" {
-			c.out.null()
+			c.out.null('$')
 			break
 		}
 		c.out.bulk(c.name)
@@ -520,7 +520,7 @@ func (c *session) entries(names []string) {
 	for _, name := range names {
 		one, known := c.server.commands[strings.ToUpper(name)]
 		if !known {
-			c.out.nullArray()
+			c.out.null('*')
 			continue
 		}
 		arity := int64(one.least)

@@ -50,22 +50,14 @@ func (w *writer) id(id int64) {
 	_, _ = w.Write(w.digits) // as in header
 }
 
-// null is the answer for what there is not.
-func (w *writer) null() {
+// null is the answer for what there is not. In version 2 of the protocol it is a text or an array, as kind
+// says, of the length -1.
+func (w *writer) null(kind byte) {
 	if w.three {
 		w.text("_\r\n")
 		return
 	}
-	w.text("$-1\r\n")
-}
-
-// nullArray is null where an array is expected.
-func (w *writer) nullArray() {
-	if w.three {
-		w.null()
-		return
-	}
-	w.text("*-1\r\n")
+	w.header(kind, -1)
 }
 
 func (w *writer) array(n int) { w.header('*', int64(n)) }

@@ -38,7 +38,9 @@ type Database struct {
 	// Name says in a log which one it is: the file of SQLite, or the server and the database. It has no
 	// password.
 	Name string
-	open func(application string) (*sql.DB, error)
+	// Open returns a pool of its own. The server sees the name of the application, where it has a place for
+	// one.
+	Open func(application string) (*sql.DB, error)
 }
 
 // ParseDSN reads a DSN. It connects to nothing.
@@ -60,10 +62,6 @@ func ParseDSN(text string) (Database, error) {
 	return parseSQLite(d)
 }
 
-// Open returns a pool of its own. The server sees the name of the application, where it has a place for
-// one.
-func (d Database) Open(application string) (*sql.DB, error) { return d.open(application) }
-
 func parsePostgres(native string) (Database, error) {
 	config, err := pgx.ParseConfig(native)
 	if err != nil {
@@ -73,7 +71,7 @@ func parsePostgres(native string) (Database, error) {
 		config.ConnectTimeout = dialTimeout
 	}
 	name := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))) + "/" + config.Database
-	return Database{Dialect: sqllease.PostgreSQL, Name: name, open: func(application string) (*sql.DB, error) {
+	return Database{Dialect: sqllease.PostgreSQL, Name: name, Open: func(application string) (*sql.DB, error) {
 		own := config.Copy()
 		if own.RuntimeParams["application_name"] == "" {
 			own.RuntimeParams["application_name"] = application
@@ -95,7 +93,7 @@ func parseMySQL(native string) (Database, error) {
 	}
 	config.Logger = &mysql.NopLogger{} // what goes wrong is returned as an error, too
 	name := config.Addr + "/" + config.DBName
-	return Database{Dialect: sqllease.MySQL, Name: name, open: func(application string) (*sql.DB, error) {
+	return Database{Dialect: sqllease.MySQL, Name: name, Open: func(application string) (*sql.DB, error) {
 		own := config.Clone()
 		if own.ConnectionAttributes == "" {
 			own.ConnectionAttributes = "program_name:" + application
@@ -116,7 +114,7 @@ func parseSQLite(d dsn.DSN) (Database, error) {
 	location, err := d.File(map[string]string{
 		"mode": "rwc", "_busy_timeout": busyTimeout, "_synchronous": "FULL", "_txlock": "immediate",
 	})
-	return Database{Dialect: sqllease.SQLite, Name: d.Path, open: func(string) (*sql.DB, error) {
+	return Database{Dialect: sqllease.SQLite, Name: d.Path, Open: func(string) (*sql.DB, error) {
 		return sql.Open("sqlite3", location)
 	}}, err
 }

@@ -63,6 +63,7 @@ func newDirect(desk *issue.Desk, m *metrics.Set, maxBody int, next http.Handler)
 // dialect is a kind of requests that are answered directly.
 type dialect struct {
 	protocol string // for the metrics
+	timeouts string // the header with the time that the client waits
 	accepts  string // the headers that name the compressions, of the request and of the answer
 	encoding string
 	envelope bool
@@ -75,19 +76,22 @@ func dialectOf(r *http.Request) (d dialect, ok bool) {
 	}
 	switch first(r.Header, "Content-Type") {
 	case "application/proto":
-		d = dialect{protocol: connect.ProtocolConnect}
+		d = dialect{
+			protocol: connect.ProtocolConnect, timeouts: "Connect-Timeout-Ms", accepts: "Accept-Encoding",
+			encoding: "Content-Encoding",
+		}
+		if version := first(r.Header, "Connect-Protocol-Version"); version != "" && version != "1" {
+			return d, false
+		}
 	case "application/grpc", "application/grpc+proto":
 		if r.ProtoMajor != 2 {
 			return d, false
 		}
-		d = dialect{protocol: connect.ProtocolGRPC, envelope: true}
+		d = dialect{
+			protocol: connect.ProtocolGRPC, timeouts: "Grpc-Timeout", accepts: "Grpc-Accept-Encoding",
+			encoding: "Grpc-Encoding", envelope: true,
+		}
 	default:
-		return d, false
-	}
-	d.accepts, d.encoding = "Accept-Encoding", "Content-Encoding"
-	if d.envelope {
-		d.accepts, d.encoding = "Grpc-Accept-Encoding", "Grpc-Encoding"
-	} else if version := first(r.Header, "Connect-Protocol-Version"); version != "" && version != "1" {
 		return d, false
 	}
 	encoding := first(r.Header, d.encoding)
@@ -105,23 +109,16 @@ func first(h http.Header, name string) string {
 // timeout returns how long the client waits, or 0 for no limit. It is false for what only Connect judges.
 func (d dialect) timeout(h http.Header) (time.Duration, bool) {
 	const most = 8 // digits; a longer time than these is left to Connect
-	if d.envelope {
-		text := first(h, "Grpc-Timeout")
-		if text == "" {
-			return 0, true
-		}
-		units := map[byte]time.Duration{'m': time.Millisecond, 'S': time.Second, 'u': time.Microsecond, 'n': 1}
-		last := len(text) - 1
-		n, err := strconv.ParseUint(text[:last], 10, 63)
-		unit := units[text[last]]
-		return time.Duration(n) * unit, err == nil && unit > 0 && n > 0 && last <= most
-	}
-	text := first(h, "Connect-Timeout-Ms")
+	text, unit := first(h, d.timeouts), time.Millisecond
 	if text == "" {
 		return 0, true
 	}
+	if last := len(text) - 1; d.envelope {
+		units := map[byte]time.Duration{'m': time.Millisecond, 'S': time.Second, 'u': time.Microsecond, 'n': 1}
+		text, unit = text[:last], units[text[last]]
+	}
 	n, err := strconv.ParseUint(text, 10, 63)
-	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= most
+	return time.Duration(n) * unit, err == nil && unit > 0 && n > 0 && len(text) <= most
 }
 
 // ServeHTTP implements http.Handler.
@@ -224,9 +221,6 @@ func (d *direct) answer(w http.ResponseWriter, r *http.Request, kind dialect, id
 
 // acceptsCompression reads a list of names as Connect does.
 func acceptsCompression(names string) bool {
-	if names == "" {
-		return false
-	}
 	for name := range strings.FieldsFuncSeq(names, func(c rune) bool { return c == ',' || c == ' ' }) {
 		if name == compression {
 			return true

@@ -58,9 +58,9 @@ type Options struct {
 	// Hosts are the names by which a service that asks for neither tokens nor certificates may be called,
 	// beside localhost and the addresses of loopback; "*" means all.
 	Hosts []string
-	// Draining says when the service began to end, so that clients should use another connection; zero if it
-	// has not begun. It may be nil.
-	Draining func() time.Time
+	// Draining says when the service began to end, so that clients should use another connection; nil if it
+	// has not begun. It may be nil itself.
+	Draining func() *time.Time
 	// Settle is how long a connection of HTTP/2 that came after that is served before its client is told.
 	Settle time.Duration
 	// Ready says whether IDs can be made, and why not.
@@ -242,11 +242,9 @@ func (o Options) leave(r *http.Request) bool {
 		return false
 	}
 	began := o.Draining()
-	if began.IsZero() {
-		return false
-	}
 	c, ok := r.Context().Value(connKey{}).(*connection)
-	return !ok || r.ProtoMajor < 2 || c.accepted.Before(began) || time.Since(c.accepted) > o.Settle
+	return began != nil &&
+		(!ok || r.ProtoMajor < 2 || c.accepted.Before(*began) || time.Since(c.accepted) > o.Settle)
 }
 
 // tokenKey is the key of the *access.Token in the context of a request.
