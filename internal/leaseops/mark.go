@@ -164,8 +164,8 @@ func (i *Identity) In(mark []byte) (string, error) {
 
 func (i *Identity) invalid(name string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("%s: %s%s: %w: no keeper wrote this: write what it was before%s, or delete the %s once no "+
-			"process has had the number for a span", i.Package, i.Where, name, err, i.Before, i.Entry)
+		err = fmt.Errorf("%s: %s%s: %w: no keeper wrote this: write what it was before%s, or delete the %s once "+
+			"no process has had the number for a span", i.Package, i.Where, name, err, i.Before, i.Entry)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 )
 
-// These are the errors of the same names in package sqllease. None of them is temporary: a retry does not help
-// until somebody has changed the program or the database. A database that does not answer, or takes no writes,
-// is [lease.ErrStore] instead, and a store that was closed returns [lease.ErrClosed].
+// These are the errors of the same names in package sqllease. None of them is temporary: a retry does not
+// help until somebody has changed the program or the database. A database that does not answer, or takes no
+// writes, is [lease.ErrStore] instead, and a store that was closed returns [lease.ErrClosed].
 var (
 	// ErrTable is returned by [New] when the table cannot be made or used. The message has the statement that
 	// creates it or changes it.

@@ -30,9 +30,9 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
 )
 
-// These are the errors of the same names in package sqlsegment. None of them is temporary: a retry does not help
-// until somebody has changed the program or the database. A database that does not answer, or takes no writes,
-// is [segment.ErrStore] instead, and a store that was closed returns [segment.ErrClosed].
+// These are the errors of the same names in package sqlsegment. None of them is temporary: a retry does not
+// help until somebody has changed the program or the database. A database that does not answer, or takes no
+// writes, is [segment.ErrStore] instead, and a store that was closed returns [segment.ErrClosed].
 var (
 	// ErrTable is returned by [New] when the table cannot be made or used. The message has the statement that
 	// creates it or changes it.
