@@ -234,9 +234,6 @@ func (d Database) CheckOwn(ctx context.Context) error {
 	}
 	rows, err := d.rows(ctx)
 	if err != nil {
-		if dialect.Missing(err) {
-			return nil
-		}
 		return d.failed(ctx, err)
 	}
 	noted, ok := rows[subjectRows]
@@ -356,8 +353,7 @@ func (d Database) ensure(
 	var unwritable error
 	for range attempts {
 		rows, err := d.rows(ctx)
-		missing := err != nil && dialect.Missing(err)
-		if err != nil && !missing {
+		if err != nil {
 			return nil, d.failed(ctx, err)
 		}
 		if _, ok := rows[subject]; ok {
@@ -367,7 +363,7 @@ func (d Database) ensure(
 		if err != nil {
 			return nil, err
 		}
-		unwritable = d.insert(ctx, subject, n, missing)
+		unwritable = d.insert(ctx, subject, n, rows == nil)
 		switch {
 		case unwritable == nil: // usually the row is there now, whoever made it
 			d.place.IsBeside = true
@@ -630,7 +626,7 @@ func (d Database) Beneath(
 	return claim(ctx, d)
 }
 
-// rows reads the rows of some subjects, or the whole table.
+// rows reads the rows of some subjects, or the whole table. It returns nil if the table is not there.
 func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, error) {
 	var all [][]string
 	s := dialect.Write(d.Kind, "SELECT ", d.QuoteAll(columns()), " FROM ", d.quoted())
@@ -644,6 +640,9 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 		return err
 	})
 	if err != nil {
+		if dialect.Missing(err) {
+			return nil, nil
+		}
 		return nil, err
 	}
 	found := make(map[string]Note, len(all))
@@ -658,7 +657,7 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 // readable reads the whole table, and no rows where it is not there or the login may not read it.
 func (d Database) readable(ctx context.Context) (map[string]Note, error) {
 	rows, err := d.rows(ctx)
-	if err != nil && (dialect.Missing(err) || dialect.Forbidden(err)) {
+	if err != nil && dialect.Forbidden(err) {
 		return nil, nil
 	}
 	return rows, err

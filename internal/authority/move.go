@@ -35,9 +35,6 @@ func (d Database) Show(ctx context.Context) (noted *Note, own []Row, err error) 
 	}
 	rows, err := d.rows(ctx)
 	if err != nil {
-		if dialect.Missing(err) {
-			return nil, nil, nil
-		}
 		return nil, nil, d.failed(ctx, err)
 	}
 	for subject, n := range rows {

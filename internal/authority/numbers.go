@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -118,7 +117,7 @@ func ClaimNumbers(ctx context.Context, d Database, table string, columns []Numbe
 		}
 	}
 	rows, err := d.rows(ctx, subjects...)
-	if err != nil && !dialect.Missing(err) {
+	if err != nil {
 		return d.failed(ctx, err)
 	}
 	for _, column := range columns {

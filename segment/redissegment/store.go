@@ -1,6 +1,7 @@
 package redissegment
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed" // the scripts
@@ -145,14 +146,11 @@ func (s *Store) write(ctx context.Context, script string, args ...any) ([]string
 
 // emptied is the error about a hash that has lost its identity, and perhaps has another one.
 func (s *Store) emptied(identity, found string) error {
-	if found == "" {
-		found = "none"
-	}
 	return fmt.Errorf("%w: redissegment: the hash %s had the identity %s and has %s now, so it was removed, "+
 		"emptied or evicted. Nothing tells which counters were in there, so nothing is granted from it to those "+
 		"who knew it. Restore the hash, or stop all programs that take numbers from it, raise each counter "+
 		"above all numbers in use (segment.Raise), and start them again", segment.ErrWentBack, s.kept.Key(),
-		identity, found)
+		identity, cmp.Or(found, "none"))
 }
 
 // Identity returns the random identity of the counters, which is the field "identity" of their hash. The

@@ -219,9 +219,7 @@ func (s *Settings) complete() error {
 // a DSN and a file of one only contradict each other if they come from the same place.
 func (s *Settings) readDSN() error {
 	if s.DSNFile == "" {
-		if s.DSN == "" {
-			s.DSN = DefaultDSN
-		}
+		s.DSN = cmp.Or(s.DSN, DefaultDSN)
 		return nil
 	}
 	if s.DSN != "" {

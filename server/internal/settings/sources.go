@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -121,9 +122,7 @@ func (s *Source) complete() error {
 		fault("a name has letters, digits, dots, dashes and underscores, at most %d, and is not %q",
 			maxSourceName, reserved)
 	}
-	if s.Counter == "" {
-		s.Counter = s.Name
-	}
+	s.Counter = cmp.Or(s.Counter, s.Name)
 	if (s.Least == 0) != (s.Most == 0) {
 		fault("least and most belong together")
 	}

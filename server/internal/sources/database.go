@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -67,15 +68,11 @@ func parsePostgres(native string) (Database, error) {
 	if err != nil {
 		return Database{}, errDSN
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = dialTimeout
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, dialTimeout)
 	name := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))) + "/" + config.Database
 	return Database{Dialect: sqllease.PostgreSQL, Name: name, Open: func(application string) (*sql.DB, error) {
 		own := config.Copy()
-		if own.RuntimeParams["application_name"] == "" {
-			own.RuntimeParams["application_name"] = application
-		}
+		own.RuntimeParams["application_name"] = cmp.Or(own.RuntimeParams["application_name"], application)
 		return stdlib.OpenDB(*own), nil
 	}}, nil
 }
@@ -85,19 +82,13 @@ func parseMySQL(native string) (Database, error) {
 	if err != nil || config.DBName == "" {
 		return Database{}, errDSN
 	}
-	if config.Timeout == 0 {
-		config.Timeout = dialTimeout
-	}
-	if config.ReadTimeout == 0 {
-		config.ReadTimeout = readTimeout
-	}
+	config.Timeout = cmp.Or(config.Timeout, dialTimeout)
+	config.ReadTimeout = cmp.Or(config.ReadTimeout, readTimeout)
 	config.Logger = &mysql.NopLogger{} // what goes wrong is returned as an error, too
 	name := config.Addr + "/" + config.DBName
 	return Database{Dialect: sqllease.MySQL, Name: name, Open: func(application string) (*sql.DB, error) {
 		own := config.Clone()
-		if own.ConnectionAttributes == "" {
-			own.ConnectionAttributes = "program_name:" + application
-		}
+		own.ConnectionAttributes = cmp.Or(own.ConnectionAttributes, "program_name:"+application)
 		connector, err := mysql.NewConnector(own)
 		if err != nil {
 			return nil, errDSN
