@@ -126,11 +126,9 @@ func WithLocalClock() Option {
 	return errs.Set(func(s *Store) { s.local = true })
 }
 
-// Identity returns the random identity of the records under the prefix. It lies in a key among theirs, which
-// is made with the first of them, and is noted at the key prefix + "identity". Records that have lost that
-// key, or have another identity than the note, grant nothing: the error wraps snowflakeplugin.ErrAuthority
-// and ends with the command that leads back. If both keys are deleted, there is another identity, and
-// databases that have noted the first one refuse the store.
+// Identity returns the random identity of the records under the prefix, of which the documentation of the
+// package says where it lies. For records that have lost it the error wraps snowflakeplugin.ErrAuthority, and
+// ends with what leads back.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	identity, err := s.identity.Seen(ctx)
 	return lease.Identity{ID: identity, Place: "keys " + s.prefix + " in etcd"}, err

@@ -28,12 +28,8 @@ var (
 // Option changes one property of a [Store].
 type Option = gormpool.Option
 
-// WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
-// A dot separates the schema, or on MySQL the database, from the table. The default is
-// snowflake_nodes in the default schema of the connection.
-//
-// Stores on different tables do not know of each other and hand out the same numbers. All programs
-// that insert into the same tables need the same table of leases.
+// WithTable names the table, which is snowflake_nodes by default. It is [sqllease.WithTable]: no naming
+// strategy of GORM changes the name, and stores on different tables hand out the same numbers.
 func WithTable(name string) Option { return gormpool.WithTable(name) }
 
 // records is the store of package sqllease under a name that is not exported.

@@ -224,11 +224,9 @@ func (s *Store) swap(ctx context.Context, prev, next lease.Record, within ...any
 	return false, s.kept.Unexpected(answer)
 }
 
-// Identity returns the random identity of the records under the prefix. It lies in a field of their hash,
-// which is made with the first of them, and is noted at the key prefix + "identity". A hash that has lost the
-// field, or has another identity than the note, grants nothing: the error wraps snowflakeplugin.ErrAuthority
-// and ends with the command that leads back. If Redis loses both, there is another identity, and databases
-// that have noted the first one refuse the store.
+// Identity returns the random identity of the records under the prefix, of which the documentation of the
+// package says where it lies. For records that have lost it the error wraps snowflakeplugin.ErrAuthority, and
+// ends with what leads back.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	id, err := s.identity.Seen(ctx)
 	return lease.Identity{ID: id, Place: "hash " + s.kept.Key() + " in Redis"}, err

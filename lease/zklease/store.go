@@ -108,11 +108,9 @@ func forbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// Identity returns the random identity of the records under the path. It is the name of a znode among theirs,
-// which is made with the first of them, and is noted in the znode path + "/identity". Records that have lost
-// that znode, or have another identity than the note, grant nothing: the error wraps
-// snowflakeplugin.ErrAuthority and ends with the commands that lead back. If both are deleted, there is
-// another identity, and databases that have noted the first one refuse the store.
+// Identity returns the random identity of the records under the path, of which the documentation of the
+// package says where it lies. For records that have lost it the error wraps snowflakeplugin.ErrAuthority, and
+// ends with what leads back.
 func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	identity, err := s.identity.Seen(ctx)
 	return lease.Identity{ID: identity, Place: "znodes " + s.path + "/nodes in ZooKeeper"}, err

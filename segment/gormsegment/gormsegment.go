@@ -48,11 +48,8 @@ var (
 // Option changes one property of a [Store].
 type Option = gormpool.Option
 
-// WithTable names the table. The name is used as it is: no prefix is added and nothing is made plural.
-// A dot separates the schema, or on MySQL the database, from the table. The default is
-// snowflake_segments in the default schema of the connection.
-//
-// Counters in different tables do not know of each other, whatever their names are.
+// WithTable names the table, which is snowflake_segments by default. It is [sqlsegment.WithTable]: no naming
+// strategy of GORM changes the name, and counters in different tables do not know of each other.
 func WithTable(name string) Option { return gormpool.WithTable(name) }
 
 // counters is the store of package sqlsegment under a name that is not exported.
