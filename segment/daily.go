@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -169,12 +171,9 @@ func (d *daily) forget() {
 	if len(d.days) <= keptSources {
 		return
 	}
-	var oldest *day
-	for _, day := range d.days {
-		if oldest == nil || day.used < oldest.used {
-			oldest = day
-		}
-	}
+	oldest := slices.MinFunc(slices.Collect(maps.Values(d.days)), func(a, b *day) int {
+		return cmp.Compare(a.used, b.used)
+	})
 	delete(d.days, oldest.date)
 	old := oldest.source.Stats()
 	d.past.Issued += old.Issued
@@ -289,13 +288,10 @@ func (d *daily) stats() Stats {
 func (d *daily) close() {
 	d.mu.Lock()
 	d.closed = true
-	var sources []*Source
-	for _, day := range d.days {
-		sources = append(sources, day.source)
-	}
+	days := slices.Collect(maps.Values(d.days))
 	d.mu.Unlock()
-	for _, source := range sources {
-		source.supply.close()
+	for _, day := range days {
+		day.source.supply.close()
 	}
 	d.sweeps.Wait()
 }

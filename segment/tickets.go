@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -159,8 +160,7 @@ func (t *tickets) ask(ctx context.Context, ids []int64, first int) error {
 // order returns the lanes in turn, with those at the end whose store does not answer.
 func (t *tickets) order(first int) []*lane {
 	var well, failing []*lane
-	for i := range t.lanes {
-		l := t.lanes[(first+i)%len(t.lanes)]
+	for _, l := range slices.Concat(t.lanes[first:], t.lanes[:first]) {
 		l.mu.Lock()
 		fails := !l.fetch.failingSince.IsZero()
 		l.mu.Unlock()

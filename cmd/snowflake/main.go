@@ -70,7 +70,10 @@ func dispatch(ctx context.Context, args []string, e *env) error {
 	case first == "-version" || first == "--version":
 		args = append([]string{"version"}, args[1:]...)
 	case first == completeWord:
-		return printCandidates(e.out, args[1:])
+		for _, c := range candidates(args[1:]) {
+			say(e.out, "%s\t%s\n", c.word, c.meaning)
+		}
+		return nil
 	}
 	if g, ok := groupOf(args[0]); ok {
 		switch {
@@ -326,16 +329,6 @@ func runCompletion(_ context.Context, e *env, _ *options, args []string) error {
 
 // candidate is a word that can stand at the cursor, and what it means.
 type candidate struct{ word, meaning string }
-
-// printCandidates writes one candidate per line, with a tab before its meaning.
-func printCandidates(w io.Writer, words []string) error {
-	var b strings.Builder
-	for _, c := range candidates(words) {
-		b.WriteString(c.word + "\t" + c.meaning + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
 
 // candidates returns what can complete the last of the words. Where it returns nothing, the shell offers
 // the names of files.

@@ -63,17 +63,16 @@ func (e *endpoints) fetch(ctx context.Context, count int) ([]int64, error) {
 	for {
 		for _, replica := range e.order() {
 			ids, err := e.attempt(ctx, replica, count)
-			if err == nil {
-				e.succeeded(replica)
+			switch {
+			case err == nil:
+				e.answered(replica, nil)
 				return ids, nil
-			}
-			if lasting(err) {
+			case lasting(err):
 				return nil, fmt.Errorf("%w: %s: %w", ErrRefused, e.list[replica].address, err)
-			}
-			if ctx.Err() != nil {
+			case ctx.Err() != nil:
 				return nil, e.unavailable(context.Cause(ctx))
 			}
-			e.failed(replica, err)
+			e.answered(replica, err)
 		}
 		if err := attempt.Sleep(ctx, roundPause); err != nil {
 			return nil, e.unavailable(err)
@@ -122,20 +121,17 @@ func (e *endpoints) order() []int {
 	return append(first, last...)
 }
 
-func (e *endpoints) succeeded(replica int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.current = replica
-	e.list[replica].rest, e.list[replica].until, e.list[replica].err = 0, time.Time{}, nil
-}
-
-func (e *endpoints) failed(replica int, err error) {
+// answered notes how an attempt has ended.
+func (e *endpoints) answered(replica int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	one := e.list[replica]
+	if one.err = err; err == nil {
+		e.current, one.rest, one.until = replica, 0, time.Time{}
+		return
+	}
 	one.rest = min(max(2*one.rest, firstRest), lastRest)
 	one.until = time.Now().Add(one.rest)
-	one.err = err
 	if e.current == replica {
 		e.current = (replica + 1) % len(e.list)
 	}

@@ -290,36 +290,30 @@ func (d *Daemon) tlsConfig(how tls.ClientAuthType, protocols ...string) *tls.Con
 }
 
 // loadFiles reads the tokens, the certificate and the authorities of clients, as far as there are any.
-func (d *Daemon) loadFiles() error {
-	var tokens, certificate, authorities error
+func (d *Daemon) loadFiles() (err error) {
 	if d.settings.TokenFile != "" {
-		d.tokens, tokens = access.Load(d.settings.TokenFile, d.settings.SourceNames())
+		d.tokens, err = access.Load(d.settings.TokenFile, d.settings.SourceNames())
 	}
+	return errors.Join(err, d.loadCertificates())
+}
+
+func (d *Daemon) loadCertificates() (fault error) {
 	if d.settings.TLSCert != "" {
-		certificate = d.loadCertificate()
+		cert, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
+		if err == nil {
+			d.cert.Store(&cert)
+		} else {
+			fault = fmt.Errorf("the TLS certificate cannot be used: %w", err)
+		}
 	}
 	if d.settings.TLSClientCA != "" {
-		authorities = d.loadAuthorities()
+		pool, err := readAuthorities(d.settings.TLSClientCA)
+		if err == nil {
+			d.clients.Store(pool)
+		}
+		fault = errors.Join(fault, err)
 	}
-	return errors.Join(tokens, certificate, authorities)
-}
-
-func (d *Daemon) loadCertificate() error {
-	cert, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
-	if err != nil {
-		return fmt.Errorf("the TLS certificate cannot be used: %w", err)
-	}
-	d.cert.Store(&cert)
-	return nil
-}
-
-func (d *Daemon) loadAuthorities() error {
-	pool, err := readAuthorities(d.settings.TLSClientCA)
-	if err != nil {
-		return err
-	}
-	d.clients.Store(pool)
-	return nil
+	return fault
 }
 
 // describe declares the metrics that are read when somebody asks.
@@ -450,16 +444,7 @@ func (d *Daemon) report(what string, err error) {
 
 // Reload reads the tokens, the certificate and the authorities of clients again. What cannot be read stays
 // in force as it was.
-func (d *Daemon) Reload() error {
-	err := d.tokens.Reload()
-	if d.cert.Load() != nil {
-		err = errors.Join(err, d.loadCertificate())
-	}
-	if d.clients.Load() != nil {
-		err = errors.Join(err, d.loadAuthorities())
-	}
-	return err
-}
+func (d *Daemon) Reload() error { return errors.Join(d.tokens.Reload(), d.loadCertificates()) }
 
 // Hurry ends the delay of a service that drains.
 func (d *Daemon) Hurry() { d.hurry.Do(func() { close(d.hurried) }) }
