@@ -446,20 +446,11 @@ func runAuthority(ctx context.Context, e *env, o *options, args []string) error 
 
 // authorityInfo is a row in JSON.
 type authorityInfo struct {
-	Authority string `json:"authority"`
-	Layout    string `json:"layout,omitempty"`
-	Place     string `json:"place,omitempty"`
-	NotedBy   string `json:"noted_by"`
-	NotedAt   string `json:"noted_at"`
-	Table     string `json:"table,omitempty"`
+	authority.Note
+
+	Table string `json:"table,omitempty"`
 	// Lost says why the table grants nothing, if it was dropped, emptied or replaced.
 	Lost string `json:"lost,omitempty"`
-}
-
-func authorityInfoOf(table string, n authority.Note) *authorityInfo {
-	return &authorityInfo{
-		Authority: n.ID, Layout: n.Layout, Place: n.Place, NotedBy: n.By, NotedAt: n.At, Table: table,
-	}
 }
 
 func showAuthority(
@@ -476,12 +467,11 @@ func showAuthority(
 			Leases []*authorityInfo `json:"leases"`
 		}{Leases: []*authorityInfo{}}
 		if noted != nil {
-			shown.Rows = authorityInfoOf("", *noted)
+			shown.Rows = &authorityInfo{Note: *noted}
 		}
 		for _, row := range own {
-			info := authorityInfoOf(row.Subject, row.Note)
-			info.Lost = lostLeases(ctx, e, db, row.Subject)
-			shown.Leases = append(shown.Leases, info)
+			shown.Leases = append(shown.Leases,
+				&authorityInfo{Note: row.Note, Table: row.Subject, Lost: lostLeases(ctx, e, db, row.Subject)})
 		}
 		return printJSON(e.out, shown)
 	}

@@ -21,10 +21,14 @@ const (
 
 // Origin says where node numbers come from.
 type Origin struct {
-	ID     string // the identity of the leases, or one of the words above
-	Place  string // where the leases are, in words and without secrets
-	Layout string // the fingerprint of the layout if the numbers are given by hand, otherwise empty
-	Table  string // the name of the leases where they are a table, as the program names it; never noted
+	// ID is the identity of the leases, or one of the words above.
+	ID string `json:"authority"`
+	// Layout is the fingerprint of the layout if the numbers are given by hand, otherwise empty.
+	Layout string `json:"layout,omitempty"`
+	// Place says where the leases are, in words and without secrets.
+	Place string `json:"place,omitempty"`
+	// Table is the name of the leases where they are a table, as the program names it. It is never noted.
+	Table string `json:"-"`
 }
 
 // ByHand is the origin of numbers that a person gives to each process. Nothing else guards their layout,
@@ -70,7 +74,8 @@ func (o Origin) String() string {
 type Note struct {
 	Origin
 
-	By, At string // who wrote it and when; for people
+	By string `json:"noted_by"` // who wrote it; for people, as is the time
+	At string `json:"noted_at"`
 }
 
 func newNote(o Origin) Note {

@@ -550,14 +550,11 @@ func (c *session) names(names []string) {
 
 // docs writes where the documentation is. Commands that are not there are left out, as Redis does.
 func (c *session) docs(all, wanted []string) {
-	var names []string
-	for _, name := range wanted {
-		if name = strings.ToUpper(name); slices.Contains(all, name) {
-			names = append(names, name)
-		}
-	}
-	if len(wanted) == 0 {
-		names = all
+	names := all
+	if len(wanted) > 0 {
+		names = slices.DeleteFunc(wanted, func(name string) bool {
+			return !slices.Contains(all, strings.ToUpper(name))
+		})
 	}
 	c.out.dictionary(len(names))
 	for _, name := range names {

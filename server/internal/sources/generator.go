@@ -49,9 +49,8 @@ type Generator struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	mu      sync.Mutex
-	waiting string // why there is no number yet; guarded by mu
-	closed  bool   // guarded by mu
+	refused atomic.Bool // a number could not be leased, and the database is asked again
+	closing sync.Once
 }
 
 // holding is a leased number and what was made on it.
@@ -95,7 +94,6 @@ func StartGenerator(o GeneratorOptions) *Generator {
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &Generator{
 		options: o, cancel: cancel, done: make(chan struct{}), failed: make(chan error, 1),
-		waiting: "the node number is being leased",
 	}
 	go g.acquire(ctx)
 	return g
@@ -125,9 +123,7 @@ func (g *Generator) acquire(ctx context.Context) {
 			g.failed <- err
 			return
 		}
-		g.mu.Lock()
-		g.waiting = "no node number is leased yet; the database is asked again"
-		g.mu.Unlock()
+		g.refused.Store(true)
 		g.options.Log.Warn("snowflaked: no node number could be leased; trying again",
 			"database", g.options.Database.Name, "error", err, "pause", pause)
 		if attempt.Sleep(ctx, pause) != nil {
@@ -193,10 +189,11 @@ func (g *Generator) Fill(ctx context.Context, ids []int64) error {
 // Ready says whether IDs can be made now, and in a few public words what else is of interest.
 func (g *Generator) Ready() (ready bool, why string) {
 	h := g.held.Load()
-	if h == nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return false, g.waiting
+	switch {
+	case h == nil && g.refused.Load():
+		return false, "no node number is leased yet; the database is asked again"
+	case h == nil:
+		return false, "the node number is being leased"
 	}
 	s := h.keeper.Status()
 	switch {
@@ -238,12 +235,11 @@ func (g *Generator) Reading() idcollector.Reading {
 func (g *Generator) Close(ctx context.Context) error {
 	g.cancel()
 	<-g.done
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	h := g.held.Load()
-	if h == nil || g.closed {
-		return nil
-	}
-	g.closed = true
-	return errors.Join(h.keeper.Close(ctx), h.store.Close())
+	var err error
+	g.closing.Do(func() {
+		if h := g.held.Load(); h != nil {
+			err = errors.Join(h.keeper.Close(ctx), h.store.Close())
+		}
+	})
+	return err
 }

@@ -170,11 +170,11 @@ func (o Options) probes(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		ready, why := o.Ready()
+		status := http.StatusOK
 		if !ready {
-			say(w, http.StatusServiceUnavailable, why)
-			return
+			status = http.StatusServiceUnavailable
 		}
-		say(w, http.StatusOK, why)
+		say(w, status, why)
 	})
 }
 
