@@ -12,17 +12,14 @@ import (
 // warnings is a handler that takes nothing below a warning.
 type warnings struct{ slog.Handler }
 
-// Enabled implements slog.Handler.
 func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }
 
-// WithAttrs implements slog.Handler.
 func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return warnings{w.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // gormLog is a handler of warnings and errors that writes to a logger of GORM, whose level decides.
@@ -32,10 +29,8 @@ type gormLog struct {
 	attrs  string
 }
 
-// Enabled implements slog.Handler.
 func (gormLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle implements slog.Handler.
 func (g gormLog) Handle(ctx context.Context, r slog.Record) error {
 	var text strings.Builder
 	text.WriteString(r.Message + g.attrs)
@@ -56,7 +51,6 @@ func (g gormLog) written(a slog.Attr) string {
 	return fmt.Sprintf(", %s%s: %v", g.prefix, a.Key, a.Value.Resolve())
 }
 
-// WithAttrs implements slog.Handler.
 func (g gormLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		g.attrs += g.written(a)
@@ -64,7 +58,6 @@ func (g gormLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return g
 }
 
-// WithGroup implements slog.Handler.
 func (g gormLog) WithGroup(name string) slog.Handler {
 	g.prefix += name + "."
 	return g

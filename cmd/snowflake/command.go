@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The exit codes. The package documentation and the overview describe them.
+// The exit codes, see exitCodesHelp.
 const (
 	exitOK       = 0
 	exitFailure  = 1

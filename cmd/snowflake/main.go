@@ -3,16 +3,7 @@
 //
 //	go run github.com/snowflakeplugin/snowflakeplugin/cmd/snowflake help
 //
-// # Exit codes
-//
-//	0  The command did what was asked.
-//	1  The command failed: a database did not answer, a value does not fit the layout, a sealed text does
-//	   not open, or "merge verify" found a difference.
-//	2  Usage error: a command, a flag or an argument is missing or cannot be understood. Nothing was done.
-//	3  The command refused, because a live process could be hurt, because numbers could repeat, because a
-//	   file would be overwritten, or because the plan of a merge leaves something undecided. Nothing was
-//	   changed.
-//	4  Only "merge check": there are conflicts, and the plan resolves all of them.
+// It explains its commands and its exit codes.
 package main
 
 import (

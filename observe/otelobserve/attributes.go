@@ -18,10 +18,8 @@ type attributes struct{}
 // before or after the tracing plugin and the snowflake plugin.
 func Attributes() gorm.Plugin { return attributes{} }
 
-// Name implements gorm.Plugin.
 func (attributes) Name() string { return "snowflake:attributes" }
 
-// Initialize implements gorm.Plugin.
 func (attributes) Initialize(db *gorm.DB) error {
 	// The IDs are there after the fill. Here the tracing plugin's span has begun and has not ended.
 	return db.Callback().Create().After("gorm:create").Before("otel:after:create").

@@ -46,10 +46,8 @@ func Shards(meter metric.Meter, router Router) (gorm.Plugin, error) {
 
 const shardsName = "snowflake:shard_meter"
 
-// Name implements gorm.Plugin.
 func (*shards) Name() string { return shardsName }
 
-// Initialize implements gorm.Plugin.
 func (s *shards) Initialize(db *gorm.DB) error {
 	return shardwatch.Register(db, shardsName, s.router, s.count)
 }

@@ -28,10 +28,9 @@ func withLimit(ctx context.Context, d time.Duration) (context.Context, context.C
 	return l, l.end
 }
 
-// Deadline implements context.Context.
 func (l *limited) Deadline() (time.Time, bool) { return l.deadline, true }
 
-// Done implements context.Context. It starts the timer.
+// Done starts the timer.
 func (l *limited) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +40,6 @@ func (l *limited) Done() <-chan struct{} {
 	return l.waiting.Done()
 }
 
-// Err implements context.Context.
 func (l *limited) Err() error {
 	l.mu.Lock()
 	waiting := l.waiting

@@ -156,32 +156,26 @@ func call[T any](ctx context.Context, l *lazyStore, method func(*sqlsegment.Stor
 	return method(s)
 }
 
-// Claim implements segment.Store.
 func (l *lazyStore) Claim(ctx context.Context, name string, n int64) (int64, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) (int64, error) { return s.Claim(ctx, name, n) })
 }
 
-// ClaimOn implements segment.TermsStore.
 func (l *lazyStore) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) (int64, error) { return s.ClaimOn(ctx, name, n, t) })
 }
 
-// Counters implements segment.Ledger.
 func (l *lazyStore) Counters(ctx context.Context, prefix string) ([]segment.Counter, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) ([]segment.Counter, error) { return s.Counters(ctx, prefix) })
 }
 
-// Change implements segment.Ledger.
 func (l *lazyStore) Change(ctx context.Context, prev, next segment.Counter) (bool, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) (bool, error) { return s.Change(ctx, prev, next) })
 }
 
-// Remove implements segment.Ledger.
 func (l *lazyStore) Remove(ctx context.Context, prev segment.Counter) (bool, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) (bool, error) { return s.Remove(ctx, prev) })
 }
 
-// Now implements segment.Ledger.
 func (l *lazyStore) Now(ctx context.Context) (time.Time, error) {
 	return call(ctx, l, func(s *sqlsegment.Store) (time.Time, error) { return s.Now(ctx) })
 }

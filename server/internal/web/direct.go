@@ -121,7 +121,6 @@ func (d dialect) timeout(h http.Header) (time.Duration, bool) {
 	return time.Duration(n) * unit, err == nil && unit > 0 && n > 0 && len(text) <= most
 }
 
-// ServeHTTP implements http.Handler.
 func (d *direct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, plain := dialectOf(r)
 	limit, known := kind.timeout(r.Header)

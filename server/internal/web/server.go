@@ -202,7 +202,6 @@ type discardBody struct{ slog.Handler }
 
 const maxMessage = 120
 
-// Handle implements slog.Handler.
 func (h discardBody) Handle(ctx context.Context, r slog.Record) error {
 	text := r.Message
 	if len(text) > maxMessage {
@@ -264,7 +263,6 @@ type body struct {
 	answer http.ResponseWriter
 }
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	var tooLarge *http.MaxBytesError
