@@ -198,11 +198,9 @@ func (l Layout) Validate() error {
 		if f.Name == "" {
 			fault("Node[%d] has no Name", i)
 		}
-		for j := range i {
-			if f.Name != "" && l.Node[j].Name == f.Name {
-				fault("Node[%d] has the Name %q of Node[%d]", i, f.Name, j)
-				break
-			}
+		named := slices.IndexFunc(l.Node[:i], func(o Field) bool { return o.Name == f.Name })
+		if named >= 0 && f.Name != "" {
+			fault("Node[%d] has the Name %q of Node[%d]", i, f.Name, named)
 		}
 		if f.Bits < 1 || f.Bits > maxBits {
 			widthsOK = false

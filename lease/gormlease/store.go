@@ -45,13 +45,7 @@ type Store struct {
 	own  bool    // New has opened it
 }
 
-var (
-	_ lease.Store         = (*Store)(nil)
-	_ lease.WithinSwapper = (*Store)(nil)
-	_ lease.Prober        = (*Store)(nil)
-	_ lease.SpanHinter    = (*Store)(nil)
-	_ lease.Identifier    = (*Store)(nil)
-)
+var _ lease.Store = (*Store)(nil)
 
 // New returns the store in the database of db and makes its table, if it is not there. db may be
 // any handle on that database, a transaction too: the store does not become part of it. (On SQLite

@@ -60,12 +60,7 @@ type counters = sqlsegment.Store
 // it has, and leaves the application's pool alone.
 type Store struct{ *counters }
 
-var (
-	_ segment.TermsStore = (*Store)(nil)
-	_ segment.Ledger     = (*Store)(nil)
-	_ segment.Prober     = (*Store)(nil)
-	_ segment.Identifier = (*Store)(nil)
-)
+var _ segment.Store = (*Store)(nil)
 
 // New returns the store in the database of db and makes its table, if it is not there. db may be
 // any handle on that database, a transaction too: the store does not become part of it. (On SQLite
