@@ -102,16 +102,6 @@ func layoutError(records []Record, fingerprint string) error {
 		"IDs cannot be equal to the old ones", ErrLayoutMismatch, fingerprint, nodes, more, other)
 }
 
-// The fields of a record in JSON, in the order in which they are written.
-const (
-	fieldNode      = "node"
-	fieldOwner     = "owner"
-	fieldUntil     = "until"
-	fieldVersion   = "version"
-	fieldLayout    = "layout"
-	fieldUpdatedAt = "updated_at"
-)
-
 // MarshalJSON writes the record as an object of six fields, all of them always there:
 //
 //	{"node":7,"owner":"web-1 4711","until":"2026-05-01T10:00:15Z","version":3,
@@ -121,11 +111,11 @@ const (
 // which wraps [ErrInvalidRecord], means that a record cannot be written without a change: its
 // owner or layout is not UTF-8, or a time is not in the years 0 to 9999.
 func (r Record) MarshalJSON() ([]byte, error) {
-	until, err := formatTime(r.Node, fieldUntil, r.Until)
+	until, err := formatTime(r.Node, "until", r.Until)
 	if err != nil {
 		return nil, err
 	}
-	updated, err := formatTime(r.Node, fieldUpdatedAt, r.UpdatedAt)
+	updated, err := formatTime(r.Node, "updated_at", r.UpdatedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +151,12 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 		name, want string
 		read       func(raw []byte) bool
 	}{
-		{fieldNode, number, integerInto(&read.Node)},
-		{fieldOwner, words, textInto(&read.Owner)},
-		{fieldUntil, instant, timeInto(&read.Until)},
-		{fieldVersion, number, integerInto(&read.Version)},
-		{fieldLayout, words, textInto(&read.Layout)},
-		{fieldUpdatedAt, instant, timeInto(&read.UpdatedAt)},
+		{"node", number, integerInto(&read.Node)},
+		{"owner", words, textInto(&read.Owner)},
+		{"until", instant, timeInto(&read.Until)},
+		{"version", number, integerInto(&read.Version)},
+		{"layout", words, textInto(&read.Layout)},
+		{"updated_at", instant, timeInto(&read.UpdatedAt)},
 	} {
 		raw, found := fields[field.name]
 		switch {

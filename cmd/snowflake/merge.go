@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,26 +261,19 @@ func outline(name string, o *options) (*merge.Plan, error) {
 // parseServer reads [NAME:]NUMBER[,NUMBER...]=DSN. No error repeats a text that
 // it cannot read, because the text may be a DSN.
 func parseServer(text string) (s merge.Server, ok bool) {
-	left, source, ok := strings.Cut(text, "=")
-	if !ok || source == "" {
+	m := regexp.MustCompile(`(?s)^(?:([^=]*):)?([0-9,]+)=(.+)$`).FindStringSubmatch(text)
+	if m == nil {
 		return s, false
 	}
-	s.DSN = source
-	if colon := strings.LastIndex(left, ":"); colon >= 0 {
-		s.Name, left = left[:colon], left[colon+1:]
-	}
-	for i, digits := range strings.Split(left, ",") {
+	for _, digits := range strings.Split(m[2], ",") {
 		n, err := strconv.ParseInt(digits, 10, 64)
-		switch {
-		case err != nil || n < 0:
+		if err != nil {
 			return s, false
-		case i == 0:
-			s.Number = n
-		default:
-			s.Also = append(s.Also, n)
 		}
+		s.Also = append(s.Also, n)
 	}
-	s.Name = cmp.Or(s.Name, fmt.Sprintf("s%d", s.Number))
+	s.DSN, s.Number, s.Also = m[3], s.Also[0], s.Also[1:]
+	s.Name = cmp.Or(m[1], fmt.Sprintf("s%d", s.Number))
 	return s, true
 }
 
