@@ -18,21 +18,21 @@ import (
 // Record is what a store holds for one node number. The zero Record is none.
 type Record struct {
 	// Node is the number.
-	Node int64
+	Node int64 `json:"node"`
 	// Owner names the tenure that holds the number, or held it last if Until has passed. No two
 	// tenures have the same owner. It is empty once the number was given back.
-	Owner string
+	Owner string `json:"owner"`
 	// Until is the end of the last window that was granted. The ticks before it belong to those
 	// who had the number so far, whatever became of them.
-	Until time.Time
+	Until time.Time `json:"until"`
 	// Version is 1 for the first record of a number and grows by 1 with every change.
-	Version int64
+	Version int64 `json:"version"`
 	// Layout is the [Fingerprint] of the layout that the number is used with, or "none" if all who
 	// had the number gave it back before they made an ID.
-	Layout string
+	Layout string `json:"layout"`
 	// UpdatedAt is when the record was written, by the writer's clock. It is for people; nothing
 	// is decided by it.
-	UpdatedAt time.Time
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Validate returns an error wrapping [ErrInvalidRecord] if r cannot be a record that a keeper
@@ -111,26 +111,18 @@ func layoutError(records []Record, fingerprint string) error {
 // which wraps [ErrInvalidRecord], means that a record cannot be written without a change: its
 // owner or layout is not UTF-8, or a time is not in the years 0 to 9999.
 func (r Record) MarshalJSON() ([]byte, error) {
-	until, err := formatTime(r.Node, "until", r.Until)
-	if err != nil {
-		return nil, err
-	}
-	updated, err := formatTime(r.Node, "updated_at", r.UpdatedAt)
-	if err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(r.Owner) || !utf8.ValidString(r.Layout) {
+	r.Until, r.UpdatedAt = r.Until.UTC(), r.UpdatedAt.UTC()
+	far := func(t time.Time) bool { return t.Year() < 0 || t.Year() > 9999 }
+	switch {
+	case !utf8.ValidString(r.Owner) || !utf8.ValidString(r.Layout):
 		return nil, fmt.Errorf("%w of node %d: owner %q or layout %q is not UTF-8",
 			ErrInvalidRecord, r.Node, r.Owner, r.Layout)
+	case far(r.Until) || far(r.UpdatedAt):
+		return nil, fmt.Errorf("%w of node %d: until %v or updated_at %v is in a year that RFC 3339 cannot write",
+			ErrInvalidRecord, r.Node, r.Until, r.UpdatedAt)
 	}
-	return json.Marshal(struct {
-		Node      int64  `json:"node"`
-		Owner     string `json:"owner"`
-		Until     string `json:"until"`
-		Version   int64  `json:"version"`
-		Layout    string `json:"layout"`
-		UpdatedAt string `json:"updated_at"`
-	}{r.Node, r.Owner, until, r.Version, r.Layout, updated})
+	type plain Record // without this method
+	return json.Marshal(plain(r))
 }
 
 // UnmarshalJSON reads what [Record.MarshalJSON] writes of a valid record, and nothing else: each
@@ -179,15 +171,6 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	}
 	*r = read
 	return nil
-}
-
-func formatTime(node int64, field string, t time.Time) (string, error) {
-	t = t.UTC()
-	if year := t.Year(); year < 0 || year > 9999 {
-		return "", fmt.Errorf("%w of node %d: %s is in the year %d, which RFC 3339 cannot write",
-			ErrInvalidRecord, node, field, year)
-	}
-	return t.Format(time.RFC3339Nano), nil
 }
 
 // splitObject returns the fields of a JSON object. Unlike the standard decoder it knows names by

@@ -269,7 +269,7 @@ If TO is "now", the condition has no upper end, because in a burst IDs run a few
   snowflake range 2026-11-20 2026-11-21
   snowflake range --layout Game 2026-11-01T00:00:00+08:00 now`,
 		flags: layoutFlag,
-		run: runRange,
+		run:   runRange,
 	}
 }
 

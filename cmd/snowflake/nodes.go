@@ -63,22 +63,19 @@ without the table has an empty list. It is an error if --table names the table a
 
 // nodeInfo is a node in JSON: its state, and then the fields of its record.
 type nodeInfo struct {
-	State       string    `json:"state"`
-	SecondsLeft float64   `json:"seconds_left"` // of the window, by the store's clock; negative when it is over
-	Node        int64     `json:"node"`
-	Owner       string    `json:"owner"`
-	Until       time.Time `json:"until"`
-	Version     int64     `json:"version"`
-	Layout      string    `json:"layout"`
-	UpdatedAt   time.Time `json:"updated_at"`
+	State       string  `json:"state"`
+	SecondsLeft float64 `json:"seconds_left"` // of the window, by the store's clock; negative when it is over
+
+	record
 }
+
+// record is a record without its method for JSON, which would stand for all of a nodeInfo.
+type record lease.Record
 
 // newNodeInfo describes a record at an instant of the store's clock.
 func newNodeInfo(r lease.Record, now time.Time) nodeInfo {
-	return nodeInfo{
-		State: leaseops.State(r, now), SecondsLeft: float64(r.Until.Sub(now).Milliseconds()) / 1000, Node: r.Node,
-		Owner: r.Owner, Until: r.Until.UTC(), Version: r.Version, Layout: r.Layout, UpdatedAt: r.UpdatedAt.UTC(),
-	}
+	r.Until, r.UpdatedAt = r.Until.UTC(), r.UpdatedAt.UTC()
+	return nodeInfo{leaseops.State(r, now), float64(r.Until.Sub(now).Milliseconds()) / 1000, record(r)}
 }
 
 // left is the rest of the window. It is negative when the window is over.
