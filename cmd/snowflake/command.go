@@ -42,7 +42,10 @@ type env struct {
 // command is one thing that the program does.
 type command struct {
 	name   string   // one word, or the name of a group and one word
-	args   string   // the arguments, as the usage line shows them
+	args   string   // the arguments, as the usage line shows them; empty if there are none
+	needs  string   // which arguments are needed, for the error when there are others
+	least  int      // how many arguments there have to be
+	most   int      // how many there may be; 0 for any number
 	short  string   // one line for the lists of commands
 	help   string   // the explanation, and then the examples
 	values []string // what the argument can be, for shell completion; nil if that is open

@@ -113,6 +113,7 @@ func printIDs(w io.Writer, ids []int64, asJSON bool) error {
 func inspectCommand() command {
 	return command{
 		name: "inspect", args: "ID...", short: "show the time, the node and the bits of IDs",
+		needs: "at least one ID is needed, or - to read them from standard input", least: 1,
 		help: `
 Shows when an ID was generated and by which node, and draws its bits. An ID does not say which layout it
 has, so --layout must name the layout of the generator.
@@ -149,9 +150,6 @@ type idInfo struct {
 }
 
 func runInspect(_ context.Context, e *env, o *options, args []string) error {
-	if len(args) == 0 {
-		return usagef("inspect: at least one ID is needed, or - to read them from standard input")
-	}
 	p, err := layoutOf(o.layout)
 	if err != nil {
 		return err
@@ -253,6 +251,7 @@ func draw(w io.Writer, l generator.Layout, info idInfo) error {
 func rangeCommand() command {
 	return command{
 		name: "range", args: "FROM TO", short: "find the IDs of a time range",
+		needs: "exactly two times are needed, FROM and TO", least: 2, most: 2,
 		help: `
 Prints the first ID of FROM, the first ID of TO, and an SQL condition for the rows between them: FROM is
 included, TO is not. A time is written in one of these ways:
@@ -284,9 +283,6 @@ type rangeInfo struct {
 }
 
 func runRange(_ context.Context, e *env, o *options, args []string) error {
-	if len(args) != 2 {
-		return usagef("range: exactly two times are needed, FROM and TO")
-	}
 	p, err := layoutOf(o.layout)
 	if err != nil {
 		return err

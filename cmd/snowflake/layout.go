@@ -58,6 +58,7 @@ func presetNames() []string {
 func layoutCommand() command {
 	return command{
 		name: "layout", args: "[NAME]", short: "list the layouts, or describe one", values: presetNames(),
+		needs: "at most one name is accepted", most: 1,
 		help: `
 A layout defines how many bits of an ID hold the time, the node and the sequence, how long a tick is, and
 the epoch at which time 0 is. Without NAME the command lists all layouts. In NAME case does not matter.
@@ -107,9 +108,6 @@ func infoOf(p preset) layoutInfo {
 }
 
 func runLayout(_ context.Context, e *env, o *options, args []string) error {
-	if len(args) > 1 {
-		return usagef("layout: at most one name is accepted, but there are %d", len(args))
-	}
 	if len(args) == 1 {
 		p, err := layoutOf(args[0])
 		if err != nil {

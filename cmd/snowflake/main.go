@@ -166,6 +166,10 @@ func (c command) call(ctx context.Context, e *env, args []string) error {
 	if c.args == "" && len(positional) > 0 {
 		return usagef("%s: unexpected argument %q: there are only flags", c.name, positional[0])
 	}
+	if n := len(positional); n < c.least || c.most > 0 && n > c.most {
+		// It does not repeat the arguments, because one of them may be a DSN.
+		return usagef("%s: %s; there are %d", c.name, c.needs, n)
+	}
 	err = c.run(ctx, e, &o, positional)
 	for _, one := range slices.Backward(e.opened) {
 		err = errors.Join(err, one.Close())
@@ -287,6 +291,7 @@ func shells() []string { return []string{"bash", "zsh", "fish"} }
 func completionCommand() command {
 	return command{
 		name: "completion", args: "bash|zsh|fish", short: "print a completion script for a shell",
+		needs: "exactly one shell is needed, one of: " + strings.Join(shells(), ", "), least: 1, most: 1,
 		values: shells(),
 		help: `
 Prints a script that makes the Tab key complete the commands, the flags and the names of layouts. Load
@@ -306,9 +311,6 @@ To look at a script:
 }
 
 func runCompletion(_ context.Context, e *env, _ *options, args []string) error {
-	if len(args) != 1 {
-		return usagef("completion: exactly one shell is needed, one of: %s", strings.Join(shells(), ", "))
-	}
 	script, err := completionScripts.ReadFile("completion/snowflake." + args[0])
 	if err != nil {
 		return usagef("completion: there is no script for %q, only for: %s", args[0],

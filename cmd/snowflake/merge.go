@@ -59,10 +59,7 @@ type merging struct {
 func withMerge(
 	ctx context.Context, e *env, o *options, name string, args []string, fn func(m *merging) error,
 ) (err error) {
-	path, err := planPath(name, args)
-	if err != nil {
-		return err
-	}
+	path := args[0]
 	plan, err := merge.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usagef("%s: there is no file %s; \"snowflake merge plan\" drafts a plan", name, path)
@@ -86,15 +83,8 @@ func withMerge(
 	return fn(m)
 }
 
-// planPath returns the only argument that the merge commands have.
-func planPath(name string, args []string) (string, error) {
-	if len(args) != 1 {
-		// The error does not repeat the arguments, because one of them may be a DSN.
-		return "", usagef("%s: exactly one plan is needed, a file such as plan.yaml; there are %d", name,
-			len(args))
-	}
-	return args[0], nil
-}
+// needsPlan is which arguments the merge commands have.
+const needsPlan = "exactly one plan is needed, a file such as plan.yaml"
 
 func lockPath(plan string) string {
 	if lock := strings.TrimSuffix(plan, filepath.Ext(plan)) + ".lock"; lock != plan {
@@ -139,6 +129,7 @@ func targetName(plan *merge.Plan) string {
 func mergePlanCommand() command {
 	return command{
 		name: "merge plan", args: "FILE", short: "draft the plan of a merge for review",
+		needs: needsPlan, least: 1, most: 1,
 		help: `
 Reads the tables of all databases and writes a plan to a new file. The plan has a policy for every table,
 guessed from its keys and from what is in them, and a note with the reason. A drafted policy keeps every row:
@@ -174,10 +165,7 @@ Put $NAME in single quotes, so that the plan holds the name of the variable and 
 
 func runMergePlan(ctx context.Context, e *env, o *options, args []string) error {
 	const name = "merge plan"
-	path, err := planPath(name, args)
-	if err != nil {
-		return err
-	}
+	path := args[0]
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%w: the file %s exists and may have been reviewed: choose another name",
 			errRefused, path)
@@ -350,6 +338,7 @@ func printDraft(w io.Writer, path string, plan *merge.Plan) {
 func mergeCheckCommand() command {
 	return command{
 		name: "merge check", args: "PLAN", short: "find every conflict, and change nothing",
+		needs: needsPlan, least: 1, most: 1,
 		help: `
 Reads the sources and the target and prints what "merge run" would do: how many rows of each table it would
 copy, and every conflict, which is a pair of rows that are equal in a unique key of the target, with its
@@ -554,6 +543,7 @@ func becomes(c merge.Conflict) string {
 func mergeRunCommand() command {
 	return command{
 		name: "merge run", args: "PLAN", short: "merge, or continue an interrupted merge",
+		needs: needsPlan, least: 1, most: 1,
 		help: `
 Does everything that "merge check" does, and then copies the rows of all sources into the target. If something
 is undecided, it copies nothing (exit code 3). Stop the game servers and back up the sources first. The
@@ -689,6 +679,7 @@ func printCopied(w io.Writer, r *merge.RunReport) {
 func mergeVerifyCommand() command {
 	return command{
 		name: "merge verify", args: "PLAN", short: "compare the target with its sources, row by row",
+		needs: needsPlan, least: 1, most: 1,
 		help: `
 Reads the sources and the target again, independently of what the run reported, and compares them:
 

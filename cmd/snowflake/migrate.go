@@ -74,6 +74,7 @@ func runMigrate(ctx context.Context, e *env, o *options, args []string) error {
 func migrateFilesCommand() command {
 	return command{
 		name: "migrate-files", args: "goose | atlas | golang-migrate",
+		needs: "exactly one tool is needed: goose, atlas or golang-migrate", least: 1, most: 1,
 		short: "write migrations that make the plugin's own tables",
 		help: `
 Writes the migrations that make the tables of the leases, of the authority and of the counters, for a login
@@ -92,9 +93,6 @@ refused (exit code 3). For Atlas, run "atlas migrate hash" afterwards.
 }
 
 func runMigrateFiles(_ context.Context, e *env, o *options, args []string) error {
-	if len(args) != 1 {
-		return usagef("migrate-files: exactly one tool is needed: goose, atlas or golang-migrate")
-	}
 	dialector, err := dialectorOf(o.database(e))
 	if err != nil {
 		return err

@@ -157,6 +157,7 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 func releaseCommand() command {
 	return command{
 		name: "nodes release", args: "NODE", short: "release a node number whose process is gone",
+		needs: "exactly one node number is needed", least: 1, most: 1,
 		help: `
 Marks a node number as given back. This is hardly ever needed, because a number becomes free by itself when
 its window ends. While the window still runs, a live process may hold the number. The command then refuses
@@ -187,7 +188,7 @@ If an ID is larger, "snowflake inspect" shows its node. It is safer to leave suc
 }
 
 func runRelease(ctx context.Context, e *env, o *options, args []string) error {
-	node, err := nodeOf("release", args)
+	node, err := nodeOf("release", args[0])
 	if err != nil {
 		return err
 	}
@@ -218,13 +219,10 @@ func runRelease(ctx context.Context, e *env, o *options, args []string) error {
 	return nil
 }
 
-func nodeOf(command string, args []string) (int64, error) {
-	if len(args) != 1 {
-		return 0, usagef("nodes %s: exactly one node number is needed", command)
-	}
+func nodeOf(command, arg string) (int64, error) {
 	var node int64
-	if _, err := fmt.Sscanf(args[0], "%d", &node); err != nil || fmt.Sprint(node) != args[0] || node < 0 {
-		return 0, usagef("nodes %s: %q is not a node number", command, args[0])
+	if _, err := fmt.Sscanf(arg, "%d", &node); err != nil || fmt.Sprint(node) != arg || node < 0 {
+		return 0, usagef("nodes %s: %q is not a node number", command, arg)
 	}
 	return node, nil
 }
@@ -277,6 +275,7 @@ func release(ctx context.Context, store lease.Store, node int64, force, endNow b
 func reserveCommand() command {
 	return command{
 		name: "nodes reserve", args: "NODE", short: "keep a node number out of the leases",
+		needs: "exactly one node number is needed", least: 1, most: 1,
 		help: `
 Keeps a node number out of the leases for good, for IDs that are made in another way: an import of old rows
 with generator.Backfill, or a program with a number given by hand. No process leases the number any more.
@@ -303,7 +302,7 @@ the table gets it.
 }
 
 func runReserve(ctx context.Context, e *env, o *options, args []string) error {
-	node, err := nodeOf("reserve", args)
+	node, err := nodeOf("reserve", args[0])
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ func sealFlags(set *flag.FlagSet, o *options) {
 func sealCommand() command {
 	return command{
 		name: "seal", args: "ID...", short: "turn IDs into texts that tell strangers nothing",
+		needs: "at least one ID is needed", least: 1,
 		help: `
 Prints the sealed text of each ID: the text that package opaque makes of it for the kind. IDs are decimal
 numbers. With --keyed it is the text of a program that uses WithKeyedTags or WithOnlyKeyedTags.
@@ -49,6 +50,7 @@ numbers. With --keyed it is the text of a program that uses WithKeyedTags or Wit
 func openCommand() command {
 	return command{
 		name: "open", args: "TEXT...", short: "turn sealed texts back into IDs",
+		needs: "at least one text is needed", least: 1,
 		help: `
 Prints the ID in each sealed text. A text that was sealed for another kind or with another key, or was made
 up, does not open: the command then fails and prints no ID at all. Texts with plain and with keyed tags open.
@@ -69,7 +71,7 @@ type sealedInfo struct {
 }
 
 func runSeal(_ context.Context, e *env, o *options, args []string) error {
-	codec, err := codecOf("seal", "ID", e, o, args)
+	codec, err := codecOf("seal", e, o)
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func runSeal(_ context.Context, e *env, o *options, args []string) error {
 }
 
 func runOpen(_ context.Context, e *env, o *options, args []string) error {
-	codec, err := codecOf("open", "text", e, o, args)
+	codec, err := codecOf("open", e, o)
 	if err != nil {
 		return err
 	}
@@ -118,13 +120,9 @@ func printSealed(e *env, o *options, all []sealedInfo, pair func(sealedInfo) (in
 	return table.Flush()
 }
 
-// codecOf checks the arguments, and makes the codec with the keys of the file or the environment. No error
-// repeats a key.
-func codecOf(name, what string, e *env, o *options, args []string) (*opaque.Codec, error) {
-	switch {
-	case len(args) == 0:
-		return nil, usagef("%s: at least one %s is needed", name, what)
-	case o.kind == "":
+// codecOf makes the codec with the keys of the file or the environment. No error repeats a key.
+func codecOf(name string, e *env, o *options) (*opaque.Codec, error) {
+	if o.kind == "" {
 		return nil, usagef("%s: a kind is needed: give --kind", name)
 	}
 	text, origin := e.getenv(keyVariable), keyVariable

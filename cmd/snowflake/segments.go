@@ -114,6 +114,7 @@ func (c counterInfo) residue() string {
 func segmentsListCommand() command {
 	return command{
 		name: "segments list", args: "[PREFIX]", short: "list the counters and their next numbers",
+		needs: "at most one prefix is accepted", most: 1,
 		help: `
 Lists the counters, or those whose names begin with PREFIX. "next" is the first number that no process has
 claimed. Processes hold blocks of numbers below it that they have not given out yet. "residue" is which
@@ -136,9 +137,6 @@ there.
 }
 
 func runSegmentsList(ctx context.Context, e *env, o *options, args []string) error {
-	if len(args) > 1 {
-		return usagef("segments list: at most one prefix is accepted, but there are %d", len(args))
-	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if errors.Is(err, errNoTable) && o.table == defaultCounters {
 		return answerNone(e, o, err)
@@ -179,6 +177,7 @@ func runSegmentsList(ctx context.Context, e *env, o *options, args []string) err
 func segmentsShowCommand() command {
 	return command{
 		name: "segments show", args: "NAME", short: "show one counter",
+		needs: "exactly one name of a counter is needed", least: 1, most: 1,
 		help: `
 Shows the next number of a counter, how many numbers are left, its residue, and when it was last changed, by
 the clock of the process that changed it. How many are left of a daily counter is not shown: that depends on
@@ -193,9 +192,6 @@ the digits, which the programs know. It is an error if there is no such counter.
 }
 
 func runSegmentsShow(ctx context.Context, e *env, o *options, args []string) error {
-	if len(args) != 1 {
-		return usagef("segments show: exactly one name of a counter is needed")
-	}
 	store, err := openCounters(ctx, e, o.database(e), o.table, false)
 	if err != nil {
 		return err
@@ -448,6 +444,7 @@ func (r raised) print(e *env, o *options, name string, next int64) error {
 func segmentsResiduesCommand() command {
 	return command{
 		name: "segments residues", args: "NAME DSN...", short: "share a counter between several databases",
+		needs: "the name of the counter and at least one DSN are needed", least: 2,
 		help: `
 Makes the databases ticket servers for the counter NAME. The first gives the numbers with remainder 0, the
 second those with remainder 1, and so on; the modulus is the number of databases. This is how two ticket
@@ -491,9 +488,6 @@ type ticketServer struct {
 }
 
 func runSegmentsResidues(ctx context.Context, e *env, o *options, args []string) error {
-	if len(args) < 2 {
-		return usagef("segments residues: the name of the counter and at least one DSN are needed")
-	}
 	name := args[0]
 	if err := segment.CheckName(name); err != nil {
 		return usagef("segments residues: %s", err)
