@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,16 +39,10 @@ func Files(tool Tool, dialect string, first time.Time) ([]File, error) {
 		return nil, fmt.Errorf("migrate: there are files for %s, %s and %s, and not for %q", Goose, Atlas,
 			GolangMigrate, tool)
 	}
-	leases, err := sqllease.DDL(sqllease.Dialect(dialect))
-	if err != nil {
-		return nil, err
-	}
-	authority, err := sqllease.AuthorityDDL(sqllease.Dialect(dialect))
-	if err != nil {
-		return nil, err
-	}
-	counters, err := sqlsegment.DDL(sqlsegment.Dialect(dialect))
-	if err != nil {
+	leases, err1 := sqllease.DDL(sqllease.Dialect(dialect))
+	authority, err2 := sqllease.AuthorityDDL(sqllease.Dialect(dialect))
+	counters, err3 := sqlsegment.DDL(sqlsegment.Dialect(dialect))
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	var files []File

@@ -170,8 +170,26 @@ func (i *Identity) invalid(name string, err error) error {
 	return err
 }
 
-// Check returns an error wrapping errs.ErrAuthority unless records have the identity that was seen there
-// first.
+// List returns the records that are read, together with the identity that they have. It returns an error
+// wrapping errs.ErrAuthority unless that is the one which was seen there first.
+func (i *Identity) List(
+	ctx context.Context, read func(seen string) (records []lease.Record, found string, err error),
+) ([]lease.Record, error) {
+	seen, err := i.Seen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, found, err := read(seen)
+	if err == nil {
+		err = i.Check(seen, found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return records, nil
+}
+
+// Check returns an error wrapping errs.ErrAuthority unless records have the identity that was seen first.
 func (i *Identity) Check(seen, found string) error {
 	if found == seen {
 		return nil

@@ -290,23 +290,13 @@ func newHTTPClient(dial func(ctx context.Context, network, address string) (net.
 // has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
 	s.reconnect()
-	seen, err := s.identity.Seen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		records, found, err := s.list(ctx)
-		switch {
-		case errors.Is(err, rpctypes.ErrCompacted):
-			continue
-		case err != nil:
-			return nil, err
+	return s.identity.List(ctx, func(string) (records []lease.Record, found string, err error) {
+		for {
+			if records, found, err = s.list(ctx); !errors.Is(err, rpctypes.ErrCompacted) {
+				return records, found, err
+			}
 		}
-		if err := s.identity.Check(seen, found); err != nil {
-			return nil, err
-		}
-		return records, nil
-	}
+	})
 }
 
 // list returns the records, and the identity that they have.

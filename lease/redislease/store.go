@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,40 +134,31 @@ func (s *Store) Probe(ctx context.Context) error {
 // it the first reading also looks at how the server is set, see [WithLogger]. It returns an error wrapping
 // snowflakeplugin.ErrAuthority if the hash is not the one any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
-	seen, err := s.identity.Seen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.kept.Write(ctx, redisstore.Again, listScript)
-	if err != nil {
-		return nil, err
-	}
-	s.kept.Warn(ctx)
-	if len(answer)%2 != 0 {
-		return nil, s.kept.Unexpected(answer)
-	}
-	records := make([]lease.Record, 0, len(answer)/2)
-	found := ""
-	for i := 0; i < len(answer); i += 2 {
-		if answer[i] == readings {
-			continue
-		}
-		if answer[i] == leaseops.MarkName {
-			if found, err = s.identity.In([]byte(answer[i+1])); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		record, err := s.identity.Decode(answer[i], []byte(answer[i+1]))
+	return s.identity.List(ctx, func(string) (records []lease.Record, found string, err error) {
+		answer, err := s.kept.Write(ctx, redisstore.Again, listScript)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		records = append(records, record)
-	}
-	if err := s.identity.Check(seen, found); err != nil {
-		return nil, err
-	}
-	return records, nil
+		s.kept.Warn(ctx)
+		if len(answer)%2 != 0 {
+			return nil, "", s.kept.Unexpected(answer)
+		}
+		for pair := range slices.Chunk(answer, 2) {
+			switch name, value := pair[0], []byte(pair[1]); name {
+			case readings:
+			case leaseops.MarkName:
+				found, err = s.identity.In(value)
+			default:
+				var record lease.Record
+				record, err = s.identity.Decode(name, value)
+				records = append(records, record)
+			}
+			if err != nil {
+				return nil, "", err
+			}
+		}
+		return records, found, nil
+	})
 }
 
 // Swap stores next if the record of that node has the owner and the version of prev. The first record of a

@@ -212,23 +212,16 @@ func (s *Store) Probe(ctx context.Context) error {
 // List returns all records as of now. It returns an error wrapping snowflakeplugin.ErrAuthority if the
 // records are not those any more that the store has seen first.
 func (s *Store) List(ctx context.Context) ([]lease.Record, error) {
-	seen, err := s.identity.Seen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var records []lease.Record
-	var found string
-	err = s.asOfNow(ctx, func() (err error) {
-		records, found, err = s.read(ctx, seen)
-		return err
+	return s.identity.List(ctx, func(seen string) (records []lease.Record, found string, err error) {
+		err = s.asOfNow(ctx, func() (err error) {
+			records, found, err = s.read(ctx, seen)
+			return err
+		})
+		if err != nil {
+			err = fmt.Errorf("zklease: the records could not be read: %w", err)
+		}
+		return records, found, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("zklease: the records could not be read: %w", err)
-	}
-	if err := s.identity.Check(seen, found); err != nil {
-		return nil, err
-	}
-	return records, nil
 }
 
 // names returns the names of the records and of the mark.
