@@ -15,5 +15,6 @@ package authority
 // applications with different strategies may write to the same tables.
 const Table = "snowflake_authority"
 
-// DefaultLeases is the table of leases that package gormlease uses by default.
+// DefaultLeases is the default table of leases. It is the same for every program: with two tables of leases,
+// two applications that write to the same tables would get the same numbers.
 const DefaultLeases = "snowflake_nodes"

@@ -92,9 +92,6 @@ func number(ctx context.Context, q Querier, statement string) (int64, error) {
 	return 0, fmt.Errorf("the answer to %s is not a number: %v", statement, rows)
 }
 
-// maxName is how long a name PostgreSQL shows.
-const maxName = 63
-
 // ConnectionName returns the name under which an administrator finds a connection of this process, such as
 // "snowflakeplugin lease web-1:4711": its purpose, the name of the machine and the number of the process.
 func ConnectionName(purpose string) string {
@@ -112,5 +109,5 @@ func ConnectionName(purpose string) string {
 		}
 		return '_'
 	}, host)
-	return what + host[:min(len(host), maxName-len(what)-len(process))] + process
+	return what + host[:min(len(host), dialect.MaxName-len(what)-len(process))] + process
 }

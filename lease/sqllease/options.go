@@ -11,10 +11,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
-// defaultTable is the same for every program. With two tables of leases, two applications that write
-// to the same tables would get the same numbers.
-const defaultTable = "snowflake_nodes"
-
 // Dialect is the SQL that a database speaks. The values are the names that GORM uses.
 type Dialect string
 
@@ -63,8 +59,7 @@ func WithDedicatedPool() Option { return sqltable.WithDedicatedPool() }
 // table is what the table is like without options.
 func table(d Dialect) sqltable.Spec {
 	return sqltable.Spec{
-		Dialect: dialect.Dialect{Kind: dialect.Kind(d)},
-		Table:   defaultTable, Beside: authority.Table,
+		Dialect: dialect.Dialect{Kind: dialect.Kind(d)}, Table: authority.DefaultLeases, Beside: authority.Table,
 		Columns: []sqltable.Column{
 			{Name: "node"}, {Name: "owner", Type: sqltable.Text}, {Name: "until", Type: sqltable.Time},
 			{Name: "version"}, {Name: "layout", Type: sqltable.Text}, {Name: "updated_at", Type: sqltable.Time},

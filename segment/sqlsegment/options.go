@@ -61,8 +61,7 @@ func WithDedicatedPool() Option { return sqltable.WithDedicatedPool() }
 // table is what the table is like without options.
 func table(d Dialect) sqltable.Spec {
 	return sqltable.Spec{
-		Dialect: dialect.Dialect{Kind: dialect.Kind(d)},
-		Table:   defaultTable,
+		Dialect: dialect.Dialect{Kind: dialect.Kind(d)}, Table: defaultTable,
 		Columns: []sqltable.Column{
 			columnName: {Name: "name", Type: sqltable.Text}, columnNext: {Name: "next"},
 			columnRemainder: {Name: "remainder"}, columnModulus: {Name: "modulus"},
