@@ -457,18 +457,18 @@ func showAuthority(
 		return err
 	}
 	slices.SortFunc(own, func(a, b authority.Row) int { return cmp.Compare(a.Subject, b.Subject) })
+	shown := struct {
+		Rows   *authorityInfo   `json:"rows"`
+		Leases []*authorityInfo `json:"leases"`
+	}{Leases: []*authorityInfo{}}
+	if noted != nil {
+		shown.Rows = &authorityInfo{Note: *noted}
+	}
+	for _, row := range own {
+		shown.Leases = append(shown.Leases,
+			&authorityInfo{Note: row.Note, Table: row.Subject, Lost: lostLeases(ctx, e, db, row.Subject)})
+	}
 	if o.json {
-		shown := struct {
-			Rows   *authorityInfo   `json:"rows"`
-			Leases []*authorityInfo `json:"leases"`
-		}{Leases: []*authorityInfo{}}
-		if noted != nil {
-			shown.Rows = &authorityInfo{Note: *noted}
-		}
-		for _, row := range own {
-			shown.Leases = append(shown.Leases,
-				&authorityInfo{Note: row.Note, Table: row.Subject, Lost: lostLeases(ctx, e, db, row.Subject)})
-		}
 		return printJSON(e.out, shown)
 	}
 	if noted == nil {
@@ -477,12 +477,12 @@ func showAuthority(
 		say(e.out, "The IDs come from %s.\nNoted at %s by %s.\n", plain(noted.String()), plain(noted.At),
 			plain(noted.By))
 	}
-	for _, row := range own {
-		say(e.out, "The table %s in this database has the leases %s.\n", plain(row.Subject), plain(row.ID))
+	for _, l := range shown.Leases {
+		say(e.out, "The table %s in this database has the leases %s.\n", plain(l.Table), plain(l.ID))
 	}
-	for _, row := range own {
-		if lost := lostLeases(ctx, e, db, row.Subject); lost != "" {
-			say(e.out, "\n%s\n", plainLines(lost))
+	for _, l := range shown.Leases {
+		if l.Lost != "" {
+			say(e.out, "\n%s\n", plainLines(l.Lost))
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func passwordsOf(dsn string) []string {
 			}
 		}
 	}
-	login, _ := loginOf(dsn)
+	login, isURL := loginOf(dsn)
 	authority, _, _ := strings.Cut(login, "/") // a path may contain @, and a password may contain /
 	for _, part := range []string{login, authority} {
 		if end := strings.LastIndex(part, "@"); end >= 0 {
@@ -44,7 +44,6 @@ func passwordsOf(dsn string) []string {
 			add(password, url.PathUnescape)
 		}
 	}
-	_, isURL := loginOf(dsn)
 	setting := regexp.MustCompile(`(?is)password\s*=\s*(?:'((?:[^'\\]|\\.)*)'|((?:[^\s\\]|\\.)+))`)
 	for _, m := range setting.FindAllStringSubmatch(dsn, -1) {
 		value := m[1] + m[2]

@@ -115,24 +115,18 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 // that.
 func reloadOnHangUp(d *daemon.Daemon, log *slog.Logger) (end func()) {
 	signals := make(chan os.Signal, 1)
-	done := make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
 	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-signals:
-				if err := d.Reload(); err != nil {
-					log.Error("snowflaked: not reloaded; what was in force stays in force", "error", err)
-					continue
-				}
-				log.Info("snowflaked: tokens and certificates are reloaded")
+		for range signals {
+			if err := d.Reload(); err != nil {
+				log.Error("snowflaked: not reloaded; what was in force stays in force", "error", err)
+				continue
 			}
+			log.Info("snowflaked: tokens and certificates are reloaded")
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
-		close(done)
+		signal.Stop(signals) // after which nothing is sent
+		close(signals)
 	}
 }

@@ -31,8 +31,9 @@ type session struct {
 
 	id       int64 // of CLIENT ID
 	name     string
-	known    bool // a token was shown, or none is required
-	failures int  // of AUTH
+	known    bool      // a token was shown, or none is required
+	failures int       // of AUTH
+	began    time.Time // of the command
 
 	mu      sync.Mutex
 	waiting bool // for the first byte of a command
@@ -216,7 +217,7 @@ func strays(word string) bool {
 
 // answer writes the answer to a command, and returns false if the connection ends with it.
 func (c *session) answer(args []string) bool {
-	began := time.Now()
+	c.began = time.Now()
 	name := strings.ToUpper(args[0])
 	if strays(name) {
 		c.server.options.Metrics.Observe(protocol, "strayed", 0)
@@ -228,7 +229,7 @@ func (c *session) answer(args []string) bool {
 	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
 		c.out.fail("NOAUTH", "Authentication required.")
-		c.server.options.Metrics.Observe(protocol, unauthorized, time.Since(began))
+		c.server.options.Metrics.Observe(protocol, unauthorized, time.Since(c.began))
 		return true
 	}
 	one, known := c.server.commands[name]
@@ -237,7 +238,7 @@ func (c *session) answer(args []string) bool {
 		c.out.fail("ERR", fmt.Sprintf("unknown command '%.40s'", name))
 		return true
 	case len(args) < one.least || len(args) > one.most:
-		return c.observe(began, wrongNumber(name))
+		return c.observe(wrongNumber(name))
 	}
 	return one.run(c, args)
 }
@@ -249,12 +250,11 @@ func wrongNumber(name string) error {
 }
 
 func (c *session) increment(args []string) bool {
-	began := time.Now()
 	ids, err := c.server.options.Desk.Issue(c.server.context, c.caller, args[1], 1)
 	if err == nil {
 		c.out.id(ids[0])
 	}
-	return c.observe(began, err)
+	return c.observe(err)
 }
 
 // incrementBy is how some clients send INCR. Other increments have no meaning: the numbers between two IDs
@@ -265,7 +265,7 @@ func (c *session) incrementBy(args []string) bool {
 		if err != nil {
 			text = notInteger
 		}
-		return c.observe(time.Now(), &issue.Fault{Kind: issue.Invalid, Text: text})
+		return c.observe(&issue.Fault{Kind: issue.Invalid, Text: text})
 	}
 	return c.increment(args)
 }
@@ -274,11 +274,10 @@ func (c *session) incrementBy(args []string) bool {
 const notInteger = "value is not an integer or out of range"
 
 func (c *session) many(args []string, write func(int64)) bool {
-	began := time.Now()
 	count, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		text := "the count is not an integer or out of range"
-		return c.observe(began, &issue.Fault{Kind: issue.Invalid, Text: text})
+		return c.observe(&issue.Fault{Kind: issue.Invalid, Text: text})
 	}
 	source := ""
 	if len(args) > 2 {
@@ -291,18 +290,18 @@ func (c *session) many(args []string, write func(int64)) bool {
 			write(id)
 		}
 	}
-	return c.observe(began, err)
+	return c.observe(err)
 }
 
 // observe writes the error of a command, if there is one, and counts the command. It always returns true.
-func (c *session) observe(began time.Time, err error) bool {
+func (c *session) observe(err error) bool {
 	code := "ok"
 	if err != nil {
 		fault := issue.AsFault(err)
 		code = string(fault.Kind)
 		c.out.fail(prefix(fault.Kind), fault.Text)
 	}
-	c.server.options.Metrics.Observe(protocol, code, time.Since(began))
+	c.server.options.Metrics.Observe(protocol, code, time.Since(c.began))
 	return true
 }
 
