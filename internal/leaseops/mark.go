@@ -43,36 +43,6 @@ func MarkText(identity string) string {
 	return string(text)
 }
 
-// Decode reads the record of the node that a store keeps under a name, which is the number. The error wraps
-// [lease.ErrInvalidRecord].
-func Decode(name string, value []byte) (r lease.Record, err error) {
-	node, err := strconv.ParseInt(name, 10, 64)
-	if err != nil || node < 0 || strconv.FormatInt(node, 10) != name {
-		return r, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, name)
-	}
-	if err := r.UnmarshalJSON(value); err != nil {
-		return lease.Record{}, err
-	}
-	if r.Node != node {
-		return lease.Record{}, fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, r.Node)
-	}
-	return r, nil
-}
-
-// IdentityIn returns the identity that the text of a mark tells. It returns an error wrapping
-// [lease.ErrInvalidRecord] for a text that is no mark.
-func IdentityIn(text []byte) (string, error) {
-	mark, err := Decode(MarkName, text)
-	if err != nil {
-		return "", err
-	}
-	identity, found := strings.CutPrefix(mark.Owner, markOwner)
-	if !found || identity == "" {
-		return "", fmt.Errorf("%w of node %d: %q is no identity", lease.ErrInvalidRecord, mark.Node, mark.Owner)
-	}
-	return identity, nil
-}
-
 // Remedies are the commands that lead back where records and their note do not agree.
 type Remedies struct {
 	Mark string // gives the records the identity that is noted
@@ -150,24 +120,39 @@ func (i *Identity) Seen(ctx context.Context) (string, error) {
 	return found, nil
 }
 
-// Decode is the function [Decode], and says in an error where the record is, and what to do.
-func (i *Identity) Decode(name string, value []byte) (lease.Record, error) {
-	record, err := Decode(name, value)
-	return record, i.invalid(name, err)
+// Decode reads the record of the node that a store keeps under a name, which is the number. The error wraps
+// [lease.ErrInvalidRecord], and says where the record is, and what to do.
+func (i *Identity) Decode(name string, value []byte) (r lease.Record, err error) {
+	node, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || node < 0 || strconv.FormatInt(node, 10) != name {
+		return r, i.invalid(name, fmt.Errorf("%w: %q is no node number", lease.ErrInvalidRecord, name))
+	}
+	if err = r.UnmarshalJSON(value); err == nil && r.Node != node {
+		err = fmt.Errorf("%w: it is one of node %d", lease.ErrInvalidRecord, r.Node)
+	}
+	if err != nil {
+		return lease.Record{}, i.invalid(name, err)
+	}
+	return r, nil
 }
 
-// In is [IdentityIn], and says in an error where the mark is, and what to do.
-func (i *Identity) In(mark []byte) (string, error) {
-	identity, err := IdentityIn(mark)
-	return identity, i.invalid(MarkName, err)
+// In returns the identity that the text of the mark tells. The errors are those of Decode.
+func (i *Identity) In(text []byte) (string, error) {
+	mark, err := i.Decode(MarkName, text)
+	if err != nil {
+		return "", err
+	}
+	identity, found := strings.CutPrefix(mark.Owner, markOwner)
+	if !found || identity == "" {
+		return "", i.invalid(MarkName, fmt.Errorf("%w of node %d: %q is no identity", lease.ErrInvalidRecord,
+			mark.Node, mark.Owner))
+	}
+	return identity, nil
 }
 
 func (i *Identity) invalid(name string, err error) error {
-	if err != nil {
-		err = fmt.Errorf("%s: %s%s: %w: no keeper wrote this: write what it was before%s, or delete the %s once "+
-			"no process has had the number for a span", i.Package, i.Where, name, err, i.Before, i.Entry)
-	}
-	return err
+	return fmt.Errorf("%s: %s%s: %w: no keeper wrote this: write what it was before%s, or delete the %s once "+
+		"no process has had the number for a span", i.Package, i.Where, name, err, i.Before, i.Entry)
 }
 
 // List returns the records that are read, together with the identity that they have. It returns an error

@@ -31,7 +31,7 @@ func TestAMarkIsARecordThatVersionsWithoutMarksLeaveAlone(t *testing.T) {
 	if err := again.UnmarshalJSON(text); err != nil || again != mark {
 		t.Errorf("it comes back as %+v, %v", again, err)
 	}
-	if id, err := leaseops.IdentityIn(text); err != nil || id != "XYZ" {
+	if id, err := new(leaseops.Identity).In(text); err != nil || id != "XYZ" {
 		t.Errorf("its identity is %q, %v", id, err)
 	}
 	for _, owner := range []string{"reserved for the identity ", "reserved for an import", "web-1"} {
@@ -40,7 +40,7 @@ func TestAMarkIsARecordThatVersionsWithoutMarksLeaveAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id, err := leaseops.IdentityIn(text); id != "" || !errors.Is(err, lease.ErrInvalidRecord) {
+		if id, err := new(leaseops.Identity).In(text); id != "" || !errors.Is(err, lease.ErrInvalidRecord) {
 			t.Errorf("of %q the identity is %q, %v", owner, id, err)
 		}
 	}
