@@ -135,14 +135,26 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 }
 
 func (s *Store) readNote(ctx context.Context) (string, error) {
-	answer, err := s.client.Get(ctx, s.noteKey())
+	return textOf(s.get(ctx, s.noteKey()))
+}
+
+// get returns what is at a key, or nil.
+func (s *Store) get(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
+	answer, err := s.client.Get(ctx, key)
 	if err != nil {
-		return "", failed(s.noteKey(), err)
+		return nil, failed(key, err)
 	}
 	if len(answer.Kvs) == 0 {
-		return "", nil
+		return nil, nil
 	}
-	return string(answer.Kvs[0].Value), nil
+	return answer.Kvs[0], nil
+}
+
+func textOf(kv *mvccpb.KeyValue, err error) (string, error) {
+	if kv == nil {
+		return "", err
+	}
+	return string(kv.Value), err
 }
 
 func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (string, error) {
@@ -151,25 +163,21 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (str
 		also = append(also, clientv3.Compare(clientv3.CreateRevision(s.prefix), ">", 0).WithPrefix())
 	}
 	found, err := s.create(ctx, s.markKey(), leaseops.MarkText(identity), also...)
-	if err != nil || len(found) == 0 {
+	if err != nil || found == nil {
 		return "", err
 	}
-	return s.identity.In(found[0].Value)
+	return s.identity.In(found.Value)
 }
 
 func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
-	found, err := s.create(ctx, s.noteKey(), identity)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return string(found[0].Value), nil
+	return textOf(s.create(ctx, s.noteKey(), identity))
 }
 
 // create puts a value at a key that is not there, if other conditions hold as well. It returns what is there
 // then.
 func (s *Store) create(
 	ctx context.Context, key, value string, also ...clientv3.Cmp,
-) ([]*mvccpb.KeyValue, error) {
+) (*mvccpb.KeyValue, error) {
 	answer, err := s.client.Txn(ctx).
 		If(append(also, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
 		Then(clientv3.OpPut(key, value), clientv3.OpGet(key)).
@@ -178,7 +186,10 @@ func (s *Store) create(
 	if err != nil {
 		return nil, failed(key, err)
 	}
-	return answer.Responses[len(answer.Responses)-1].GetResponseRange().Kvs, nil
+	if kvs := answer.Responses[len(answer.Responses)-1].GetResponseRange().Kvs; len(kvs) > 0 {
+		return kvs[0], nil
+	}
+	return nil, nil
 }
 
 func (s *Store) noteKey() string { return strings.TrimSuffix(s.prefix, "nodes/") + "identity" }
@@ -344,11 +355,11 @@ func (s *Store) Swap(ctx context.Context, prev, next lease.Record) (bool, error)
 	s.reconnect()
 	key := s.prefix + strconv.FormatInt(next.Node, 10)
 	for {
-		stored, err := s.client.Get(ctx, key)
+		stored, err := s.get(ctx, key)
 		if err != nil {
-			return false, failed(key, err)
+			return false, err
 		}
-		same, revision, err := s.compare(stored.Kvs, prev)
+		same, revision, err := s.compare(stored, prev)
 		if err != nil || !same {
 			return false, err
 		}
@@ -381,30 +392,27 @@ func (s *Store) markSeen(ctx context.Context) (*mvccpb.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.client.Get(ctx, s.markKey())
-	if err != nil {
-		return nil, failed(s.markKey(), err)
+	mark, err := s.get(ctx, s.markKey())
+	if err != nil || mark == nil {
+		return nil, err
 	}
-	if len(answer.Kvs) == 0 {
-		return nil, nil
-	}
-	found, err := s.identity.In(answer.Kvs[0].Value)
+	found, err := s.identity.In(mark.Value)
 	if err != nil || found != seen {
 		return nil, err
 	}
-	return answer.Kvs[0], nil
+	return mark, nil
 }
 
 // compare tells whether what is stored, if anything, is what prev says, and at which revision.
-func (s *Store) compare(stored []*mvccpb.KeyValue, prev lease.Record) (same bool, revision int64, err error) {
-	if len(stored) == 0 {
+func (s *Store) compare(stored *mvccpb.KeyValue, prev lease.Record) (same bool, revision int64, err error) {
+	if stored == nil {
 		return prev.Version == 0, 0, nil
 	}
-	record, err := s.decode(stored[0])
+	record, err := s.decode(stored)
 	if err != nil {
 		return false, 0, err
 	}
-	return record.Owner == prev.Owner && record.Version == prev.Version, stored[0].ModRevision, nil
+	return record.Owner == prev.Owner && record.Version == prev.Version, stored.ModRevision, nil
 }
 
 // Probe returns nil when the cluster has answered, with a leader. See [lease.Prober].

@@ -75,7 +75,11 @@ func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, e
 			return fmt.Sprintf("HSET %s %s '%s'", kept.Key(), leaseops.MarkName, leaseops.MarkText(identity))
 		},
 		NoteBy:   func(identity string) string { return "SET " + s.note.Key() + " " + identity },
-		ReadNote: s.readNote, MakeMark: s.makeMark, MakeNote: s.makeNote,
+		ReadNote: func(ctx context.Context) (string, error) { return s.ask(ctx, s.note, noteScript) },
+		MakeMark: s.makeMark,
+		MakeNote: func(ctx context.Context, identity string) (string, error) {
+			return s.ask(ctx, s.note, identityScript, identity)
+		},
 	}
 	return s, nil
 }
@@ -224,11 +228,6 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 	return lease.Identity{ID: id, Place: "hash " + s.kept.Key() + " in Redis"}, err
 }
 
-func (s *Store) readNote(ctx context.Context) (string, error) {
-	noted, err := s.ask(ctx, s.note, noteScript)
-	return noted, noteDenied(err)
-}
-
 func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (string, error) {
 	args := []any{leaseops.MarkName, leaseops.MarkText(identity)}
 	if ifUsed {
@@ -241,28 +240,17 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (str
 	return s.identity.In([]byte(mark))
 }
 
-func (s *Store) makeNote(ctx context.Context, identity string) (string, error) {
-	noted, err := s.ask(ctx, s.note, identityScript, identity)
-	return noted, noteDenied(err)
-}
-
 // ask runs a script that returns one text or nothing.
 func (s *Store) ask(ctx context.Context, key *redisstore.Store, script string, args ...any) (string, error) {
 	answer, err := key.Write(ctx, redisstore.Again, script, args...)
 	switch {
+	case err != nil && key == s.note && redisstore.Denied(err):
+		return "", fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of the "+
+			"records", err)
 	case err != nil:
 		return "", err
 	case len(answer) > 1:
 		return "", key.Unexpected(answer)
 	}
 	return strings.Join(answer, ""), nil
-}
-
-// noteDenied says which rights the note takes, if the user lacks them.
-func noteDenied(err error) error {
-	if err != nil && redisstore.Denied(err) {
-		return fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of the "+
-			"records", err)
-	}
-	return err
 }
