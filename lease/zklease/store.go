@@ -118,21 +118,29 @@ func (s *Store) Identity(ctx context.Context) (lease.Identity, error) {
 
 func (s *Store) readNote(ctx context.Context) (noted string, err error) {
 	err = s.asOfNow(ctx, func() error {
-		data, err := s.data(ctx, s.noteNode())
+		note, err := s.content(ctx, s.noteNode())
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
-		noted = string(data)
+		noted = string(note.data)
 		return err
 	})
 	return noted, err
 }
 
-// data returns what a znode holds.
-func (s *Store) data(ctx context.Context, znode string) ([]byte, error) {
-	return request(ctx, s, znode, func() ([]byte, error) {
-		data, _, err := s.conn.Get(znode)
-		return data, err
+// content is what a znode holds.
+type content struct {
+	data    []byte
+	version int32
+}
+
+func (s *Store) content(ctx context.Context, znode string) (content, error) {
+	return request(ctx, s, znode, func() (content, error) {
+		data, stat, err := s.conn.Get(znode)
+		if err != nil {
+			return content{}, err
+		}
+		return content{data, stat.Version}, nil
 	})
 }
 
@@ -154,14 +162,14 @@ func (s *Store) makeMark(ctx context.Context, identity string, ifUsed bool) (fou
 		case !marked:
 			made = append(made, s.creation(s.markNode(), leaseops.MarkText(identity)))
 		case !ifUsed: // of several who make what the mark has lost, all make the same
-			text, err := s.data(ctx, s.markNode())
+			mark, err := s.content(ctx, s.markNode())
 			if errors.Is(err, zk.ErrNoNode) {
 				continue // somebody has deleted it meanwhile
 			}
 			if err != nil {
 				return "", err
 			}
-			if identity, err = s.identity.In(text); err != nil {
+			if identity, err = s.identity.In(mark.data); err != nil {
 				return "", err
 			}
 		}
@@ -283,17 +291,7 @@ func (s *Store) read(ctx context.Context, seen string) (records []lease.Record, 
 
 // get returns the record of a znode and the znode's version.
 func (s *Store) get(ctx context.Context, znode string) (lease.Record, int32, error) {
-	type content struct {
-		data    []byte
-		version int32
-	}
-	c, err := request(ctx, s, znode, func() (content, error) {
-		data, stat, err := s.conn.Get(znode)
-		if err != nil {
-			return content{}, err
-		}
-		return content{data, stat.Version}, nil
-	})
+	c, err := s.content(ctx, znode)
 	if err != nil {
 		return lease.Record{}, 0, err
 	}
