@@ -245,8 +245,8 @@ func (s *Store) ask(ctx context.Context, key *redisstore.Store, script string, a
 	answer, err := key.Write(ctx, redisstore.Again, script, args...)
 	switch {
 	case err != nil && key == s.note && redisstore.Denied(err):
-		return "", fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of the "+
-			"records", err)
+		return "", fmt.Errorf("%w: let this user run GET and SET on the key too, which notes the identity of "+
+			"the records", err)
 	case err != nil:
 		return "", err
 	case len(answer) > 1:

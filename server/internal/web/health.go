@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -42,7 +43,7 @@ func (h health) check(
 ) (*connect.Response[snowflakev1.HealthCheckResponse], error) {
 	answer, known := h.status(r.Msg.GetService())
 	if !known {
-		return nil, connect.NewError(connect.CodeNotFound, errUnknownService)
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service"))
 	}
 	return connect.NewResponse(answer), nil
 }
@@ -67,7 +68,7 @@ func (h health) watch(
 		case <-ctx.Done():
 			return nil
 		case <-h.stopping:
-			return connect.NewError(connect.CodeUnavailable, errEnding)
+			return connect.NewError(connect.CodeUnavailable, errors.New("this replica is ending"))
 		case <-ticker.C:
 		}
 	}

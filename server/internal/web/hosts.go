@@ -35,7 +35,8 @@ func (o Options) named(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		o.reject(w, r, connect.CodePermissionDenied, errStrangeHost, http.StatusForbidden)
+		o.reject(w, r, connect.CodePermissionDenied, http.StatusForbidden, "this service asks for no token and "+
+			"no certificate, so it only answers to the names of this machine and to those in its setting hosts")
 	})
 }
 

@@ -35,15 +35,8 @@ const (
 )
 
 var (
-	errUnknownService = errors.New("there is no such service")
-	errEnding         = errors.New("this replica is ending")
-	errBusy           = errors.New("this replica is busy; ask again, or ask another one")
-	errSlowBody       = errors.New("the body did not arrive in time")
-	errNoBody         = errors.New("the body could not be read")
-	errNoToken        = errors.New("a valid token is needed: Authorization: Bearer TOKEN")
-	errNoCertificate  = errors.New("a client certificate is needed")
-	errStrangeHost    = errors.New("this service asks for no token and no certificate, so it only answers " +
-		"to the names of this machine and to those in its setting hosts")
+	errSlowBody = errors.New("the body did not arrive in time")
+	errNoBody   = errors.New("the body could not be read")
 )
 
 // Options says what a server needs.
@@ -291,7 +284,8 @@ func (o Options) gate(next http.Handler) http.Handler {
 			r.Body = &body{http.MaxBytesReader(w, r.Body, int64(o.MaxBody)+maxHeader), w}
 			next.ServeHTTP(w, r)
 		default:
-			o.reject(w, r, connect.CodeUnavailable, errBusy, http.StatusServiceUnavailable)
+			o.reject(w, r, connect.CodeUnavailable, http.StatusServiceUnavailable,
+				"this replica is busy; ask again, or ask another one")
 		}
 	})
 }
@@ -308,7 +302,7 @@ func (o Options) certified(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		o.reject(w, r, connect.CodeUnauthenticated, errNoCertificate, http.StatusUnauthorized)
+		o.reject(w, r, connect.CodeUnauthenticated, http.StatusUnauthorized, "a client certificate is needed")
 	})
 }
 
@@ -322,18 +316,19 @@ func (o Options) known(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		o.reject(w, r, connect.CodeUnauthenticated, errNoToken, http.StatusUnauthorized)
+		o.reject(w, r, connect.CodeUnauthenticated, http.StatusUnauthorized,
+			"a valid token is needed: Authorization: Bearer TOKEN")
 	})
 }
 
 // reject counts a request that nobody works on, and answers in its protocol, or in plain text if it has none.
-func (o Options) reject(w http.ResponseWriter, r *http.Request, code connect.Code, why error, status int) {
+func (o Options) reject(w http.ResponseWriter, r *http.Request, code connect.Code, status int, why string) {
 	o.Metrics.Observe("http", code.String(), 0)
 	if o.refuse.IsSupported(r) {
-		_ = o.refuse.Write(w, r, connect.NewError(code, why))
+		_ = o.refuse.Write(w, r, connect.NewError(code, errors.New(why)))
 		return
 	}
-	say(w, status, why.Error())
+	say(w, status, why)
 }
 
 // crossOrigin lets the pages of other web sites ask, if they are listed. A browser asks first.
