@@ -16,6 +16,15 @@ type Fields struct {
 	Note      string
 }
 
+// fieldsOf are those of the i-th row of a batch. The rows differ, and a row has about 100 bytes.
+func fieldsOf(now time.Time, i int) Fields {
+	nanos := now.UnixNano() + int64(i)
+	return Fields{
+		CreatedAt: now.Add(time.Duration(i) * time.Microsecond), Customer: nanos % 100_000, Total: nanos % 997,
+		Note: fmt.Sprintf("a note of the order with the number %20d", nanos),
+	}
+}
+
 // The rows of GORM have the columns of [table.create].
 type (
 	counted struct {
@@ -84,11 +93,7 @@ func slice[R any](keys []any, row func(key any, f Fields) R) []R {
 	rows := make([]R, len(keys))
 	now := time.Now().UTC()
 	for i, key := range keys {
-		nanos := now.UnixNano() + int64(i)
-		rows[i] = row(key, Fields{
-			CreatedAt: now.Add(time.Duration(i) * time.Microsecond), Customer: nanos % 100_000, Total: nanos % 997,
-			Note: fmt.Sprintf("a note of the order with the number %20d", nanos),
-		})
+		rows[i] = row(key, fieldsOf(now, i))
 	}
 	return rows
 }

@@ -62,22 +62,16 @@ func (t table) insertion(n int) string {
 	if t.column == auto {
 		columns = columns[1:]
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "INSERT INTO %s (%s) VALUES ", t.name, strings.Join(columns, ", "))
-	for row := range n {
-		if row > 0 {
-			b.WriteString(", ")
+	rows := make([]string, n)
+	for row := range rows {
+		places := make([]string, len(columns))
+		for i := range places {
+			places[i] = t.place(row*len(columns) + i + 1)
 		}
-		b.WriteString("(")
-		for i := range columns {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(t.place(row*len(columns) + i + 1))
-		}
-		b.WriteString(")")
+		rows[row] = "(" + strings.Join(places, ", ") + ")"
 	}
-	return b.String()
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s",
+		t.name, strings.Join(columns, ", "), strings.Join(rows, ", "))
 }
 
 // place is the place of the n-th value of a statement.
@@ -88,7 +82,7 @@ func (t table) place(n int) string {
 	return "?"
 }
 
-// values are those of the rows with the given keys. The rows differ, and a row has about 100 bytes.
+// values are those of the rows with the given keys.
 func (t table) values(keys []any, n int) []any {
 	values := make([]any, 0, 5*n)
 	now := time.Now().UTC()
@@ -96,9 +90,8 @@ func (t table) values(keys []any, n int) []any {
 		if t.column != auto {
 			values = append(values, t.value(keys[i]))
 		}
-		nanos := now.UnixNano() + int64(i)
-		values = append(values, now.Add(time.Duration(i)*time.Microsecond), nanos%100_000, nanos%997,
-			fmt.Sprintf("a note of the order with the number %20d", nanos))
+		f := fieldsOf(now, i)
+		values = append(values, f.CreatedAt, f.Customer, f.Total, f.Note)
 	}
 	return values
 }
