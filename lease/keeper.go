@@ -367,15 +367,11 @@ func (k *Keeper) list(ctx context.Context) ([]Record, error) {
 
 func (k *Keeper) find(ctx context.Context, node int64) (Record, bool, error) {
 	records, err := k.list(ctx)
-	if err != nil {
+	i := slices.IndexFunc(records, func(r Record) bool { return r.Node == node })
+	if err != nil || i < 0 {
 		return Record{}, false, err
 	}
-	for _, r := range records {
-		if r.Node == node {
-			return r, true, nil
-		}
-	}
-	return Record{}, false, nil
+	return records[i], true, nil
 }
 
 // allHeld is the error when no number is free.

@@ -135,10 +135,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("%w: counter %.40q: a name has from 1 to %d bytes of UTF-8", ErrInvalidOption, name,
 			maxName)
 	}
-	for _, r := range name {
-		if r < ' ' || r == 0x7f {
-			return fmt.Errorf("%w: counter %.40q: a name has no control characters", ErrInvalidOption, name)
-		}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%w: counter %.40q: a name has no control characters", ErrInvalidOption, name)
 	}
 	return nil
 }
