@@ -117,6 +117,11 @@
 //
 // A clock steps back: the generator's virtual clock stays where it is, and Until never falls.
 //
+// The records were deleted: nothing tells which windows run, so a store that is an [Identifier] grants
+// nothing. IDs go on until the windows end, and then fail with snowflakeplugin.ErrAuthority. The error ends
+// with what gives the records their identity again; run that when no process holds a number of the lost
+// records any more.
+//
 // Close: the generator is sealed first, so that no ID can follow; then the number is released. If
 // the release fails, or is not answered within 5 s, the number falls free by itself.
 //

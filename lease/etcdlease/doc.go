@@ -19,15 +19,7 @@
 // Two more keys have the identity of the records. The key "snowflake/nodes/9223372036854775807" lies among
 // them, as the record of a reserved number, which is how versions before it read it. The key
 // "snowflake/identity" notes it. The mark is made first and then the note, both before the first record.
-//
-// # Records that are gone
-//
-// Nothing tells which windows run when the records were deleted, so nothing is granted then: the first record
-// of a number is stored only while the identity is among the records. IDs go on until the windows end, and
-// then fail with snowflakeplugin.ErrAuthority. The error ends with the command that gives the records their
-// identity again. Run it when no process holds a number of the lost records any more. Only if the note was
-// deleted too, a process that starts later makes a new identity. Then the databases that have noted the first
-// one refuse the store; a program without a database is not warned.
+// Package lease says what follows if the records were deleted, and what if the note was deleted with them.
 //
 // # The clock
 //

@@ -27,18 +27,6 @@
 // In either case Redis must not evict the records. It does so when its memory is full and
 // maxmemory-policy begins with "allkeys", as for a cache: keep the records elsewhere then.
 //
-// # Records that are gone
-//
-// Nothing tells which windows run when the hash of the records was deleted, evicted or renamed, so nothing is
-// granted then. The hash has the identity of the records in a field of its own, and the first record of a
-// number is stored only while that field is there. IDs go on until the windows end, and then fail with
-// snowflakeplugin.ErrAuthority. The error ends with the command that gives the hash its identity again. Run
-// it when no process holds a number of the lost records any more.
-//
-// A second key notes the identity, so a process that starts later finds the loss too. Only if Redis loses
-// both keys, as FLUSHALL does, a process that starts later makes a new identity. Then the databases that have
-// noted the first one refuse the store; a program without a database is not warned.
-//
 // # Use
 //
 //	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
@@ -55,6 +43,8 @@
 // writes, so a reading that writes cannot be answered by a replica that lags behind. Every change is made by
 // a script on this one key, so that in a cluster all of it happens at one server; TIME in a script is the
 // clock. The key "snowflake:identity" notes the identity, and is read and written once by each process.
+// Package lease says what follows if the first key was deleted, evicted or renamed, and what if Redis loses
+// both, as FLUSHALL does.
 //
 // It takes Redis 5 or later, and a user who may run EVAL with HGET, HSET, HGETALL, HINCRBY and TIME
 // on the first key, and with GET and SET on the second.

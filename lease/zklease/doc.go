@@ -18,16 +18,8 @@
 // More znodes have the identity of the records. The znode "/snowflake/nodes/9223372036854775807" lies among
 // them, with the data of a reserved number, which is how versions before it read it, and a znode below it is
 // named after the identity. The znode "/snowflake/identity" notes it, and is made after them. All are there
-// before the first record.
-//
-// # Records that are gone
-//
-// Nothing tells which windows run when the records were deleted, so nothing is granted then: the first record
-// of a number is stored only while the identity is among the records. IDs go on until the windows end, and
-// then fail with snowflakeplugin.ErrAuthority. The error ends with the commands that give the records their
-// identity again. Run them when no process holds a number of the lost records any more. Only if the note was
-// deleted too, a process that starts later makes a new identity. Then the databases that have noted the first
-// one refuse the store; a program without a database is not warned.
+// before the first record. Package lease says what follows if the records were deleted, and what if the note
+// was deleted with them.
 //
 // # As of now
 //

@@ -9,17 +9,14 @@
 //
 // It works on PostgreSQL, MySQL, MariaDB and SQLite, through gorm.io/driver or a driver that goes by the same
 // name. Package sqlsegment, which describes the table, is the same store for programs that do not use GORM;
-// this package finds a connection for it, in the way that gormlease does.
+// this package finds a connection for it.
 //
 // # Beside GORM
 //
-// The store takes the connection data and the name of the dialect from the *gorm.DB, and nothing else. No
-// transaction of the application ever delays its claims or rolls them back, even if New was given one. On
-// PostgreSQL, MySQL and MariaDB the store opens one connection of its own, which it keeps. On SQLite it opens
-// the file with the same DSN for each claim, and waits for a transaction that writes until its context ends:
-// a number that is needed inside such a transaction has to be there before it begins, or both wait for each
-// other until the claim gives up. A pool that the dialector was made from, and a database in memory, are
-// shared, and then each claim makes sure that it is inside no transaction.
+// No transaction of the application ever delays the claims of the store or rolls them back, even if New was
+// given one. Package gormlease describes the connections. On SQLite a claim waits for a transaction that
+// writes until its context ends: a number that is needed inside such a transaction has to be there before it
+// begins, or both wait for each other until the claim gives up.
 package gormsegment
 
 import (
