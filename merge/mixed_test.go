@@ -88,3 +88,44 @@ func TestADecimalMayBecomeAWholeNumberThatIsAKey(t *testing.T) {
 		t.Errorf("%d swords have their own hero, want 58", n)
 	}
 }
+
+// PHP writes the modules of a class with backslashes, which MySQL reads in another way than all other databases.
+func TestAKindWithBackslashesSelectsTheSameRowsOnAllServers(t *testing.T) {
+	t.Parallel()
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}}
+	var into base
+	for i, name := range []string{"postgres", "mysql", "mysql"} {
+		b := newBase(t, dbtest.Named(name))
+		counted := countedKeys(b.target.Dialect)
+		b.exec(t, "CREATE TABLE heroes (id "+counted+", w VARCHAR(9))", "CREATE TABLE clans (id "+counted+", w VARCHAR(9))",
+			"CREATE TABLE words (no INT NOT NULL PRIMARY KEY, about_type VARCHAR(60), about_id INT, w VARCHAR(9))")
+		if into = b; i == 2 {
+			break
+		}
+		kind := "'App" + map[string]string{"postgres": `\`, "mysql": `\\`}[b.target.Dialect]
+		for n := 1; n <= 60; n++ {
+			of := 3 * (1 + n*7%60)
+			b.exec(t, fmt.Sprintf("INSERT INTO heroes (id, w) VALUES (%d, '%s%d')", 3*n, name[:1], 3*n),
+				fmt.Sprintf("INSERT INTO clans (id, w) VALUES (%d, '%s%d')", 3*n, name[:1], 3*n),
+				fmt.Sprintf("INSERT INTO words VALUES (%d, %sHero', %d, '%s%d')", 1000*i+2*n, kind, of, name[:1], of),
+				fmt.Sprintf("INSERT INTO words VALUES (%d, %sClan', %d, '%s%d')", 1000*i+2*n+1, kind, of, name[:1], of))
+		}
+		plan.Servers = append(plan.Servers, merge.Server{Name: fmt.Sprintf("s%d", i+1), Number: int64(i + 1), DSN: b.dsn})
+	}
+	plan.Target = merge.Target{Name: "s1", Number: 1, DSN: into.dsn}
+	draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, open(t, draft, merge.WithLock(lock)))
+	for parent, kind := range map[string]string{"heroes": "%Hero", "clans": "%Clan"} {
+		if n := into.number(t, "SELECT COUNT(*) FROM words c JOIN "+parent+" p ON p.id = c.about_id AND c.about_type LIKE '"+kind+
+			"' WHERE p.w = c.w"); n != 120 {
+			t.Errorf("%d words are about their own of %s, want 120", n, parent)
+		}
+	}
+}
+
+func countedKeys(dialect string) string {
+	return map[string]string{"postgres": "SERIAL PRIMARY KEY", "mysql": "INT NOT NULL PRIMARY KEY AUTO_INCREMENT"}[dialect]
+}
