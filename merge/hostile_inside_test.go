@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
@@ -99,8 +100,6 @@ func TestEveryKeyInsideOfAColumnChangesOnce(t *testing.T) {
 	})
 }
 
-// TestVerifyFindsKeysThatChangedTwice changes a key of the target once more, by as much as a second reference
-// from the same place would change it.
 // The friend of a hero may be deleted. His key moves with the others, where no row is and none will be: not with the
 // keys of another server, and not below those of his own, where another server may end.
 func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
@@ -112,6 +111,10 @@ func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
 	second := func(list string) []string {
 		return []string{"INSERT INTO p VALUES (2, 'd'), (3, 'e'), (6, 'f')", "INSERT INTO c VALUES (" + id(2, 1) + ", 'x', '" + list + "')"}
 	}
+	// Without a row that keeps a key of its server, nothing in the target shows by how much they have moved.
+	none, joined := maps.Clone(behind), maps.Clone(behind)
+	none["p"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind, Where: "tag < 'd'"}
+	joined["p"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"tag"}, Renumber: merge.Behind}
 	const shown = "SELECT v FROM c ORDER BY id"
 	mergeHostile(t, map[string]hostile{
 		"behind the keys of another server": {schema: insideSchema, first: first, second: second("6, 4,1,3"), tables: behind,
@@ -122,9 +125,15 @@ func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
 			refused: merge.CodeOrphan, says: "such as 1 in row"},
 		"beyond the keys of its server": {schema: insideSchema, first: first, second: second("6,7"), tables: behind,
 			refused: merge.CodeOrphan, says: "such as 7 in row"},
+		"of a server of which no row is copied": {schema: insideSchema, first: first, second: second("4"), tables: none,
+			refused: merge.CodeOrphan, says: "such as 4 in row"},
+		"of a table in which equal rows become one": {schema: insideSchema, first: first, second: second("6,4"), tables: joined,
+			refused: merge.CodeOrphan, says: "such as 4 in row"},
 	})
 }
 
+// TestVerifyFindsKeysThatChangedTwice changes a key of the target once more, by as much as a second reference
+// from the same place would change it.
 func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {

@@ -129,18 +129,29 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 }
 
 // moved returns the range in which all numbers move with the keys of a table of a server, and no key of
-// another server lies afterwards.
+// another server lies afterwards. There is none if no row keeps its own key of these, because then nothing in
+// the target shows by how much they have moved.
 func (o *keyOffsets) moved(ctx context.Context, j *tableJob, server int) (keySpan, error) {
-	c := j.key()
-	if j.plan.Renumber == "" || c.Family != sqldb.FamilyInt {
-		return keySpan{0, -1}, nil
+	c, none := j.key(), keySpan{0, -1}
+	if j.plan.Renumber == "" || j.plan.Policy.collapses() || c.Family != sqldb.FamilyInt {
+		return none, nil
+	}
+	src := j.sources[server]
+	db := src.owner.db
+	rows, err := db.Strings(ctx, db.SQL("SELECT 1", src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
+		db.Kind.Quote(c.Name), o.ws.layout.least-1)), " LIMIT 1"))
+	if err != nil || len(rows) == 0 {
+		return none, err
 	}
 	alone := &keyOffsets{ws: o.ws, counters: map[tableServer]int64{}, zeros: map[tableServer]bool{}}
 	spans, err := alone.spans(ctx, j, c)
-	if err == nil && j.plan.Renumber == Behind {
+	if err != nil {
+		return none, err
+	}
+	if j.plan.Renumber == Behind {
 		spans[server].least = 1
 	}
-	return spans[server], err
+	return spans[server], nil
 }
 
 // behind lets the keys of each server begin behind the greatest key that the servers before it have given
