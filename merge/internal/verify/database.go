@@ -144,6 +144,9 @@ func (d *database) read(ctx, asked context.Context, text string, args []any, fn 
 
 func (d *database) scan(ctx, asked context.Context, text string, args []any,
 	fn func(values []any)) (err error) {
+	if ctx.Err() != nil { // the driver may have closed the connection, and complains of that
+		return ctx.Err()
+	}
 	rows, err := d.conn.QueryContext(asked, text, args...)
 	if err != nil {
 		return err
