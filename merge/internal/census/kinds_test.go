@@ -63,13 +63,14 @@ func TestOtherKeysAreNotAskedAboutBecauseOneLiesBeyondARoundNumber(t *testing.T)
 	})
 }
 
-// What belongs to a guild has its key as a negative number. Scores are negative, too, and -1 means none.
+// What belongs to a guild has its key as a negative number. Scores are negative, too, and -1 means none. The least number of a
+// type is no negative of another one.
 func TestKeysThatAreNegativeAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed, heroes int) []string {
 			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)",
-				"CREATE TABLE houses (no INTEGER NOT NULL, owner INTEGER, heir INTEGER, score INTEGER)"}
+				"CREATE TABLE houses (no INTEGER NOT NULL, owner INTEGER, heir INTEGER, score INTEGER, depth SMALLINT, debt BIGINT)"}
 			for n := 1; n <= heroes; n++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n+n/9))
 				if n%4 == 0 {
@@ -78,13 +79,14 @@ func TestKeysThatAreNegativeAreAskedAbout(t *testing.T) {
 			}
 			for n := range 2 * heroes {
 				hero, guild := 1+pick(seed+n, heroes), 4+4*pick(seed+5*n, heroes/4)
-				statements = append(statements, fmt.Sprintf("INSERT INTO houses VALUES (%d, %d, %d, %d)", n,
+				statements = append(statements, fmt.Sprintf("INSERT INTO houses VALUES (%d, %d, %d, %d, -32768, -9223372036854775808)", n,
 					[]int{hero + hero/9, -(guild/4 + guild/30)}[n%2], []int{-1, hero + hero/9}[n%2], pick(seed+n, 200)-100))
 			}
 			return statements
 		}
 		expect(t, taken(t, target, server(1, 400), server(7, 300)), map[string]string{
-			"houses.owner": "heroes.id when owner > 0, perhaps guilds.id", "houses.heir": "heroes.id when heir > 0", "houses.score": "plain"})
+			"houses.owner": "heroes.id when owner > 0, perhaps guilds.id", "houses.heir": "heroes.id when heir > 0", "houses.score": "plain",
+			"houses.depth": "plain", "houses.debt": "plain"})
 	})
 }
 

@@ -126,13 +126,13 @@ func (p *packer) add(where part, server int, n, most int64) {
 func (p *packer) negative(ctx context.Context, server int, table, column string, s span) error {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(column)
-	q := d.SQL("SELECT DISTINCT -", name, " FROM ", d.Kind.Quote(table), " WHERE ", name, " < 0")
+	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE ", name, " < 0")
 	if sample := s.sample(name); sample != "" {
 		q.Add(" AND ", sample)
 	}
 	rows, err := d.Strings(ctx, q.Add(" LIMIT ", strconv.Itoa(packedSample)))
 	for _, row := range rows {
-		n, _ := strconv.ParseInt(row[0], 10, 64)
+		n, _ := strconv.ParseInt(strings.TrimPrefix(row[0], "-"), 10, 64)
 		p.add(part{column: column, as: "number below 0", member: column}, server, n, 0)
 	}
 	return err
