@@ -729,7 +729,7 @@ const remedyOfInside = "correct it on its server, leave such rows out by when: o
 func (c *insideCheck) check(ctx context.Context) error {
 	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
 		var links []*insideLink
-		for _, l := range src.links {
+		for _, l := range slices.Concat(src.links, src.adrift) {
 			if !l.inside() {
 				continue
 			}
@@ -809,24 +809,29 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 	if err != nil {
 		return err
 	}
+	count := func(p *Problem, i int, key any, tail string) {
+		if p.Count++; p.Count == 1 {
+			p.Code, p.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does not exist "+
+				"or is not copied, such as %s in row %s%s", l.parent, sqldb.Shorten(sqldb.Text(key)),
+				sqldb.KeyText(rows[i].key), tail)
+		}
+	}
 	for i, keys := range found {
+		var gone any
 		for _, v := range keys {
 			none := v == any(int64(0)) // as in bits of which none is set
 			if none || there[sqldb.KeyText([]any{v})] {
 				continue
 			}
-			p, tail := &l.lost, ""
-			if n, is := v.(int64); is && l.moved.least <= n && n <= l.moved.greatest {
-				p, tail = &l.gone, "; it moves with the others, and leads to no row in the target either"
-			}
-			if p.Count++; p.Count == 1 {
-				p.Code, p.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does "+
-					"not exist or is not copied, such as %s in row %s%s", l.parent, sqldb.Shorten(sqldb.Text(v)),
-					sqldb.KeyText(rows[i].key), tail)
-			}
-			if p == &l.lost {
+			if n, is := v.(int64); !is || n < l.moved.least || n > l.moved.greatest {
+				count(&l.lost, i, v, "")
+				gone = nil
 				break
 			}
+			gone = v
+		}
+		if gone != nil {
+			count(&l.gone, i, gone, "; it leads to no row in the target either")
 		}
 	}
 	return nil
@@ -838,6 +843,9 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 	const batch = 500
 	there := make(map[string]bool, len(asked))
 	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
+	if src == nil {
+		return there, nil
+	}
 	source := src.table.Column(key.Name)
 	var all []any
 	for _, v := range asked {

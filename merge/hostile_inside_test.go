@@ -115,6 +115,10 @@ func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
 	none, joined := maps.Clone(behind), maps.Clone(behind)
 	none["p"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind, Where: "tag < 'd'"}
 	joined["p"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"tag"}, Renumber: merge.Behind}
+	absent, far := maps.Clone(behind), maps.Clone(apart)
+	absent["p"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Behind, Absent: []string{"s2"}}
+	far["p"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart, Absent: []string{"s2"}}
+	alone := []string{"DROP TABLE p", "INSERT INTO c VALUES (" + id(2, 1) + ", 'x', '0,3')"}
 	const shown = "SELECT v FROM c ORDER BY id"
 	mergeHostile(t, map[string]hostile{
 		"behind the keys of another server": {schema: insideSchema, first: first, second: second("6, 4,1,3"), tables: behind,
@@ -127,6 +131,10 @@ func TestAKeyOfADeletedRowInsideOfAColumnLeadsToNoRow(t *testing.T) {
 			refused: merge.CodeOrphan, says: "such as 7 in row"},
 		"of a server of which no row is copied": {schema: insideSchema, first: first, second: second("4"), tables: none,
 			refused: merge.CodeOrphan, says: "such as 4 in row"},
+		"of a server without the table": {schema: insideSchema, first: first, second: alone, tables: absent,
+			refused: merge.CodeOrphan, says: "such as 3 in row"},
+		"of a server without the table, apart": {schema: insideSchema, first: first, second: alone, tables: far,
+			warned: merge.CodeOrphan, asks: [][2]string{{shown, `6,5,4,0,3`}}},
 		"of a table in which equal rows become one": {schema: insideSchema, first: first, second: second("6,4"), tables: joined,
 			refused: merge.CodeOrphan, says: "such as 4 in row"},
 	})

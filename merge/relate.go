@@ -191,16 +191,18 @@ func (src *sourceTable) prepared(ws *workspace) *sourceTable {
 			src.flags = append(src.flags, sourceFlag{index, need(s.shown(p.target, s.setFor(set, "1")))})
 		}
 	}
-	linked := func(links []link) (all []sourceLink) {
+	linked := func(links []link, there bool) (all []sourceLink) {
 		for _, l := range links {
-			if positions := src.positions(l.columns()); !slices.Contains(positions, -1) && exists(l.parent) {
+			positions := src.positions(l.columns())
+			if !slices.Contains(positions, -1) && exists(l.parent) == there && (there || l.inside()) {
 				all = append(all, sourceLink{link: l, index: positions[0], when: condition(l.when), all: positions,
 					own: l.parent == j.name && j.key() != nil && j.key().Name == l.column})
 			}
 		}
 		return all
 	}
-	src.links, src.whole = linked(j.follows.links), linked(j.follows.whole)
+	src.links, src.whole = linked(j.follows.links, true), linked(j.follows.whole, true)
+	src.adrift = linked(j.follows.links, false)
 	for n, l := range src.links { // those before it that may lead to the same keys
 		for m, o := range src.links[:n] {
 			if o.meets(l.link) {

@@ -130,13 +130,20 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 
 // moved returns the range in which all numbers move with the keys of a table of a server, and no key of
 // another server lies afterwards. There is none if no row keeps its own key of these, because then nothing in
-// the target shows by how much they have moved.
+// the target shows by how much they have moved. On a server without the table nothing moves, and new keys
+// that lie apart on all servers leave out what stands there.
 func (o *keyOffsets) moved(ctx context.Context, j *tableJob, server int) (keySpan, error) {
 	c, none := j.key(), keySpan{0, -1}
 	if j.plan.Renumber == "" || j.plan.Policy.collapses() || c.Family != sqldb.FamilyInt {
 		return none, nil
 	}
 	src := j.sources[server]
+	if src == nil {
+		if j.plan.Renumber == Apart && o.ws.plan.Apart != apartOthers {
+			none.greatest = o.ws.layout.least - 1
+		}
+		return none, nil
+	}
 	db := src.owner.db
 	rows, err := db.Strings(ctx, db.SQL("SELECT 1", src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
 		db.Kind.Quote(c.Name), o.ws.layout.least-1)), " LIMIT 1"))

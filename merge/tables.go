@@ -39,6 +39,7 @@ type sourceTable struct {
 	raw    bool            // from SQLite to SQLite values are not converted
 	// What has to follow the rows of other tables, and the expressions that are read for it.
 	links   []sourceLink
+	adrift  []sourceLink // inside of columns, to tables that the server lacks
 	whole   []sourceLink // of several columns, to a whole key
 	repeats []sourceName
 	extras  []string
