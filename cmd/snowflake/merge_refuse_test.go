@@ -46,7 +46,7 @@ func TestEveryWrongCallOfMergeIsTold(t *testing.T) {
 		"merge check":                                                                    {2, `exactly one plan is needed`},
 		"merge check --nosuch x":                                                         {2, `nosuch`},
 		"merge check " + none:                                                            {2, `there is no file`},
-		"merge check " + bad:                                                             {1, `bad.yaml: (.|\n)*field server not found`},
+		"merge check " + bad:                                                             {1, `bad.yaml: (.|\n)*field server is not known here`},
 		"merge run":                                                                      {2, `exactly one plan is needed`},
 		"merge run " + none:                                                              {2, `there is no file`},
 		"merge run x --renames " + bad:                                                   {3, `is not such a list`},
