@@ -335,7 +335,7 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 		_ = db.AddError(plan.err)
 		return
 	}
-	if len(plan.columns) == 0 && !plan.tree {
+	if len(plan.columns) == 0 && !plan.reachesTagged(db) {
 		return
 	}
 	if len(plan.columns) > 0 && !f.hasInsert() { // the application may have removed watch as well
@@ -651,7 +651,7 @@ func (f *filler) track(db *gorm.DB) {
 		return
 	}
 	KeepSchema(db.Statement)
-	if plan := f.plans.planOf(db.Statement); plan != nil && plan.tree {
+	if plan := f.plans.planOf(db.Statement); plan != nil && plan.reachesTagged(db) {
 		fr := f.plans.frames.open(db.Statement, plan)
 		f.open.adopt(fr)
 		f.open.add(fr)

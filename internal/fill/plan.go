@@ -364,6 +364,9 @@ type Plan struct {
 	shard *Shard
 	cache *PlanCache // that has made the plan
 
+	reachOnce sync.Once
+	reaches   bool // see reachesTagged
+
 	keysOnce   sync.Once
 	uniqueKeys []UniqueKey
 	indexes    map[string][]*schema.Field
@@ -374,6 +377,37 @@ type Shard struct {
 	Number, Count int
 	// Check refuses a key that lies on another shard.
 	Check func(key any) error
+}
+
+// reachesTagged reports whether a create or an update of the model may create rows with tagged fields
+// through its associations. The schemas of all models that it can reach are looked at once.
+func (p *Plan) reachesTagged(db *gorm.DB) bool {
+	if !p.tree {
+		return false
+	}
+	p.reachOnce.Do(func() {
+		p.reaches = p.reachesFrom(db, p.schema, map[*schema.Schema]bool{p.schema: true})
+	})
+	return p.reaches
+}
+
+func (p *Plan) reachesFrom(db *gorm.DB, s *schema.Schema, seen map[*schema.Schema]bool) bool {
+	for _, related := range Related(s) {
+		if seen[related] {
+			continue
+		}
+		seen[related] = true
+		// Another goroutine may still be parsing this schema. Parse waits for that. An error means
+		// that no row of the model can be created.
+		_ = (&gorm.Statement{DB: db}).Parse(reflect.New(related.ModelType).Interface())
+		if slices.ContainsFunc(related.Fields, func(field *schema.Field) bool {
+			tagged, err := p.cache.asks(related, field)
+			return tagged || err != nil
+		}) || len(p.idleTags(related)) > 0 || p.reachesFrom(db, related, seen) {
+			return true
+		}
+	}
+	return false
 }
 
 // ownRelations lists the associations without a join table.
