@@ -49,7 +49,7 @@ type Keeper struct {
 	outage outage
 	// attempts extend the window, or take another number if the keeper's was lost.
 	attempts *attempt.Attempts
-	yielded  time.Time // when a contested number was last given up, or a stuck one should have been
+	yielded  time.Time // when another number was last asked for in place of one that nobody had taken
 	// notifier is nil if nobody is told of events. The goroutine sends and closes.
 	notifier *notifier
 	born     time.Time // immutable
@@ -745,16 +745,16 @@ func (k *Keeper) yield(ctx context.Context) bool {
 	return true
 }
 
-// hasYielded reports whether less than a span has passed since another number was taken of the keeper's own
-// will.
+// hasYielded reports whether the keeper has asked for another number within the last span, though nobody had
+// taken its own.
 func (k *Keeper) hasYielded() bool {
 	return !k.yielded.IsZero() && time.Since(k.yielded) < k.spanNow()
 }
 
 // leave takes another number in place of one whose record can be read and cannot be written, as when a
 // transaction of somebody else has locked it, and reports whether it has. It does so when the window has
-// ended. A store that is only slow to write may grant the other number too late, so there is one try in a
-// span.
+// ended, and tries it once in a span: a store that is only slow to write may grant each of these numbers when
+// the keeper has given up waiting for it.
 func (k *Keeper) leave(ctx context.Context) bool {
 	k.stuck++
 	if k.stuck < 2 || k.lo == k.hi || k.now().Before(k.window.Load().Until) || k.hasYielded() {

@@ -227,8 +227,8 @@ func TestAKeeperTakesAnotherNumberIfTheRecordOfItsOwnIsLocked(t *testing.T) {
 	})
 }
 
-// A store that answers nothing but what it is asked for grants no other number either, and is not asked for one
-// number after the other: each might be granted too late.
+// A store that answers reads and no writes grants no other number either. It must not be asked for one number after
+// the other, because it may grant each of them too late.
 func TestAKeeperAsksForAnotherNumberOnceInASpanAtMost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newTable()
