@@ -96,9 +96,10 @@
 // that the swap was to write, owner, version and times, then the keeper wrote it, and adopts the
 // window. A swap that arrives late finds another version and fails.
 //
-// The record can be read and not written, because a transaction of somebody else has locked it: when the
-// window has ended, the keeper takes another number, if more than one may be taken. It tries that once in a
-// span, since a store that is only slow to write may grant the number when nobody waits for it any more.
+// The record can be read and not written, because a transaction of somebody else has locked it: when that
+// has lasted for a span, and for 10 s, and the window has ended, the keeper takes another number, if more than
+// one may be taken. It tries that once in a span, since a store that is only slow to write may grant the
+// number when nobody waits for it any more.
 //
 // A process is paused, for any length of time: when it wakes, its window may have ended. Then it
 // issues no ID before it has a new window.

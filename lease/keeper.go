@@ -44,7 +44,7 @@ type Keeper struct {
 	sent   []Record       // swaps of the record that were not answered and may yet land
 	doubt  bool           // the last swap was one of them
 	freed  bool           // the number was given back
-	stuck  int            // swaps since the last success after which the record was as before
+	stuck  time.Time      // since when the record could be read, and not written; zero if that is not so
 	warned map[int64]bool // nodes whose record was complained of
 	outage outage
 	// attempts extend the window, or take another number if the keeper's was lost.
@@ -637,7 +637,7 @@ type outage struct {
 func (k *Keeper) observe(began time.Time, err error) {
 	o := &k.outage
 	if err == nil {
-		k.stuck = 0
+		k.stuck = time.Time{}
 		if o.warned || o.ended {
 			k.log.Info("lease: the window is extended again", "node", k.record.Node,
 				"until", k.record.Until, "failing_since", o.since)
@@ -699,6 +699,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if k.doubt {
 		before := k.record
 		if err := k.reread(ctx); err != nil {
+			k.stuck = time.Time{}
 			return err
 		}
 		if same(k.record, before) && k.leave(ctx) {
@@ -751,13 +752,16 @@ func (k *Keeper) hasYielded() bool {
 	return !k.yielded.IsZero() && time.Since(k.yielded) < k.spanNow()
 }
 
-// leave takes another number in place of one whose record can be read and cannot be written, as when a
-// transaction of somebody else has locked it, and reports whether it has. It does so when the window has
-// ended, and tries it once in a span: a store that is only slow to write may grant each of these numbers when
-// the keeper has given up waiting for it.
+// leave takes another number in place of one whose record could be read and not written for a span, and for
+// 10 s, as when a transaction of somebody else has locked it, and reports whether it has. A store that was
+// away is slow to write for a while as well, and then the keeper keeps its number. It tries this once in a
+// span: such a store may grant each of these numbers when the keeper has given up waiting for it.
 func (k *Keeper) leave(ctx context.Context) bool {
-	k.stuck++
-	if k.stuck < 2 || k.lo == k.hi || k.now().Before(k.window.Load().Until) || k.hasYielded() {
+	if k.stuck.IsZero() {
+		k.stuck = time.Now()
+	}
+	brief := time.Since(k.stuck) < max(k.span, maxPatience)
+	if brief || k.lo == k.hi || k.now().Before(k.window.Load().Until) || k.hasYielded() {
 		return false
 	}
 	k.yielded = time.Now()

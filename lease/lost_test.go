@@ -209,7 +209,7 @@ func TestAKeeperTakesAnotherNumberIfTheRecordOfItsOwnIsLocked(t *testing.T) {
 		s := newTable()
 		var j journal
 		k := acquire(t, quick{s}, lease.WithNodes(4, 5), j.option())
-		g := newGenerator(t, k)
+		g := newGenerator(t, k, generator.WithMaxWait(span))
 		first := k.Window()
 		s.spoilWith(locks(first.Node))
 		for last := mustNext(t, g); time.Now().Before(first.Until.Add(3 * span)); time.Sleep(100 * time.Millisecond) {

@@ -360,14 +360,14 @@ func TestAKeeperLeavesANumberWhoseRecordSomebodyElseHasLocked(t *testing.T) {
 			keeper, err := lease.Acquire(t.Context(), newStore(t, target.OpenDSN(t, dsn, nil)), generator.Default(),
 				lease.WithSpan(3*time.Second))
 			must(t, err)
-			ids, err := generator.New(generator.Default(), keeper, generator.WithMaxWait(10*time.Second))
+			ids, err := generator.New(generator.Default(), keeper, generator.WithMaxWait(30*time.Second))
 			must(t, err)
 			locked := keeper.Window().Node
 			session := target.OpenDSN(t, dsn, nil).Begin()
 			must(t, session.Error)
 			var version int64
 			must(t, session.Raw("SELECT version FROM snowflake_nodes WHERE node = ? FOR UPDATE", locked).Row().Scan(&version))
-			for last, end := int64(0), time.Now().Add(20*time.Second); keeper.Window().Node == locked; time.Sleep(50 * time.Millisecond) {
+			for last, end := int64(0), time.Now().Add(40*time.Second); keeper.Window().Node == locked; time.Sleep(50 * time.Millisecond) {
 				id, err := ids.Next(t.Context())
 				if err != nil || id <= last || time.Now().After(end) {
 					t.Fatalf("ID %d after %d: %v", id, last, err)
