@@ -97,8 +97,8 @@
 // window. A swap that arrives late finds another version and fails.
 //
 // The record can be read and not written, because a transaction of somebody else has locked it: when that
-// has lasted for a span, and for 10 s, and the window has ended, the keeper takes another number, if more than
-// one may be taken. It tries that once in a span, since a store that is only slow to write may grant the
+// has lasted for a span, and for 10 s, and the window has ended, the keeper takes another number, if more
+// than one may be taken. It tries that once in a span, since a store that is only slow to write may grant the
 // number when nobody waits for it any more.
 //
 // A process is paused, for any length of time: when it wakes, its window may have ended. Then it
