@@ -66,7 +66,7 @@ newest() (
 	trap 'rm -rf "$clone"' EXIT
 	git clone -q . "$clone" && cd "$clone" &&
 		go get gorm.io/gorm@latest gorm.io/driver/{mysql,postgres,sqlite}@latest \
-			github.com/go-sql-driver/mysql@latest github.com/jackc/pgx/v5@latest &&
+			github.com/{go-sql-driver/mysql,mattn/go-sqlite3,jackc/pgx/v5}@latest &&
 		go mod tidy && go test -count 1 -timeout 60m -skip '^TestTheVersionsInTheDocsAreThoseOfGoMod$' ./...
 )
 
