@@ -315,9 +315,6 @@ func (r *mapRows) get(i, c int) (int64, bool) {
 	if !present {
 		return 0, false
 	}
-	if r.plan.columns[c].source != nil {
-		return numberOf(r.maps[i][key])
-	}
 	return IDOf(r.maps[i][key])
 }
 

@@ -10,7 +10,7 @@ import (
 // binaryLen is the length of an ID in a []byte field.
 const binaryLen = 8
 
-// IDOf reads the ID in a value that a field, a map or a condition holds: a number, decimal digits,
+// IDOf reads the ID in a value that a field, a map or a condition holds: a whole number, decimal digits,
 // eight bytes, a driver.Valuer of any of these, or a pointer to one. It returns false if there is none.
 func IDOf(value any) (int64, bool) {
 	v, known := behind(value)
@@ -20,17 +20,16 @@ func IDOf(value any) (int64, bool) {
 	if id, ok := ValueOf(v).(int64); ok {
 		return id, true
 	}
-	switch v.Kind() {
-	case reflect.Int64, reflect.Int:
+	switch {
+	case v.CanInt():
 		return v.Int(), true
-	case reflect.Uint64, reflect.Uint:
+	case v.CanUint():
 		return int64(v.Uint()), true
-	case reflect.String:
+	case v.Kind() == reflect.String:
 		return parseInt(v.String())
-	case reflect.Slice:
-		if raw, ok := v.Interface().([]byte); ok && len(raw) == binaryLen {
-			return int64(binary.BigEndian.Uint64(raw)), true
-		}
+	}
+	if raw, ok := v.Interface().([]byte); ok && len(raw) == binaryLen {
+		return int64(binary.BigEndian.Uint64(raw)), true
 	}
 	return 0, false
 }
@@ -111,18 +110,4 @@ func textIn(value any) (string, bool) {
 		return text, true
 	}
 	return v.String(), v.Kind() == reflect.String
-}
-
-// numberOf reads a number of a named source in a map, which may be an integer of any size.
-func numberOf(value any) (int64, bool) {
-	if id, ok := IDOf(value); ok {
-		return id, true
-	}
-	switch v, _ := behind(value); {
-	case v.CanInt():
-		return v.Int(), true
-	case v.CanUint():
-		return int64(v.Uint()), true
-	}
-	return 0, false
 }

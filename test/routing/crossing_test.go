@@ -242,6 +242,7 @@ func foreignConditions(t *testing.T, target dbtest.Target) {
 		key := clause.Column{Name: "id"}
 		crossed(t, map[string]error{
 			"a map":                     db.Where(values{"id": other}).Find(&[]player{}).Error,
+			"a map of a small type":     db.Where(values{"id": int16(other % 4096)}).Find(&[]player{}).Error,
 			"a map of several":          db.Where(values{"id": both}).Find(&[]player{}).Error,
 			"a map with the table":      db.Where(values{"players.id": other}).Find(&[]player{}).Error,
 			"a struct":                  db.Where(&player{ID: other}).Find(&[]player{}).Error,
