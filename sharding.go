@@ -434,7 +434,7 @@ type MissingError struct {
 // Error names up to ten of the IDs.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("snowflakeplugin: rows are missing: %s with the ID %s", e.Model,
-		router.Listed(e.IDs, ", "))
+		errs.Listed(e.IDs, ", "))
 }
 
 // Unwrap returns gorm.ErrRecordNotFound.

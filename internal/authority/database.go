@@ -263,8 +263,8 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 		return fmt.Errorf("%w, so it may be a replica that lags behind %s: %w", ErrReadOnly, want, err)
 	}
 	var found [][]string
-	err = d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
-		found, err = query(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s",
+	err = d.transact(ctx, func(q Pool) (err error) {
+		found, err = dialect.Texts(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s",
 			d.QuoteAll([]string{"owner", "version"}), d.leases(leases), d.Quoted("node"), d.Bind(1)), written.Node)
 		return err
 	})
@@ -384,9 +384,9 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	var all [][]string
 	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.leases(leases)
 	seen := d.place.IsThere && leases == d.place.Table
-	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
+	err := d.transact(ctx, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, seen, d.leases(leases)); err == nil {
-			all, err = query(ctx, q, statement)
+			all, err = dialect.Texts(ctx, q, statement)
 		}
 		return err
 	})
@@ -413,7 +413,7 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 func (d Database) whereabouts(ctx context.Context, leases string) string {
 	if d.place.Where == "" {
 		statement, args := d.Here("main")
-		answer, err := query(ctx, d.Pool, statement, args...)
+		answer, err := dialect.Texts(ctx, d.Pool, statement, args...)
 		if err != nil || len(answer) != 1 || answer[0][0] == "" {
 			return "table " + leases
 		}
@@ -459,7 +459,7 @@ func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 
 func (d Database) fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
 	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))
-	answer, err := query(ctx, q, "SELECT *, (SELECT count(*) FROM sqlite_master) FROM ("+statement+")", args...)
+	answer, err := dialect.Texts(ctx, q, "SELECT *, (SELECT count(*) FROM sqlite_master) FROM ("+statement+")", args...)
 	if err != nil {
 		return "", "", err
 	}
@@ -493,7 +493,7 @@ func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, er
 	if here == "" {
 		return nil, nil
 	}
-	schemas, err := query(ctx, d.Pool, fmt.Sprintf("SELECT table_schema FROM information_schema.tables "+
+	schemas, err := dialect.Texts(ctx, d.Pool, fmt.Sprintf("SELECT table_schema FROM information_schema.tables "+
 		"WHERE table_name = '%s' AND NOT (table_schema = %s)", Table, here))
 	if err != nil {
 		return nil, d.failed(ctx, err)
@@ -550,7 +550,7 @@ func (d Database) keptOut(ctx context.Context, cause error) error {
 	defer cancel()
 	file := "a file of SQLite"
 	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))
-	answer, err := query(ctx, d.Pool, statement, args...)
+	answer, err := dialect.Texts(ctx, d.Pool, statement, args...)
 	if err == nil && len(answer) == 1 {
 		file = answer[0][0]
 	}
@@ -580,7 +580,7 @@ func (d Database) failed(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w: writing %s: %w", lease.ErrStore, d.table, cause)
 	}
 	unanswered := isBusy(cause) || !d.Embedded() && dialect.Interrupted(cause) && !errors.Is(cause, errGone)
-	if _, err := query(ctx, d.Pool, "SELECT 1"); err != nil || unanswered {
+	if _, err := dialect.Texts(ctx, d.Pool, "SELECT 1"); err != nil || unanswered {
 		if ended := ctx.Err(); ended != nil && !errors.Is(cause, ended) {
 			cause = fmt.Errorf("%w: %w", ended, cause)
 		}
@@ -633,9 +633,9 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 	if len(subjects) > 0 {
 		s.Add(" WHERE ", d.Quote("subject"), " IN (").BindAll(subjects...).Add(")")
 	}
-	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
+	err := d.transact(ctx, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, d.place.IsBeside, d.quoted()); err == nil {
-			all, err = query(ctx, q, s.String(), s.Args...)
+			all, err = dialect.Texts(ctx, q, s.String(), s.Args...)
 		}
 		return err
 	})
@@ -668,7 +668,7 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 	into, unless := d.InsertUnlessThere(d.quoted(), d.QuoteEach(columns()))
 	s := dialect.Write(d.Kind, into, "VALUES (").
 		BindAll(subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At).Add(")", unless)
-	return d.transact(ctx, true, func(q Pool) error {
+	return d.transact(ctx, func(q Pool) error {
 		if tableIsMissing {
 			if _, err := q.ExecContext(ctx, d.DDL()); err != nil {
 				return err
@@ -679,43 +679,29 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 	})
 }
 
-// transact does something in a transaction of its own, where that is needed: a session of MySQL may have
-// been set to commit nothing by itself. A transaction, which cannot begin another, does it as it is. While
-// somebody else writes, it is tried again.
-func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
-	return sqltable.Persist(ctx, func() error { return d.transactOnce(ctx, needed, do) })
-}
-
-func (d Database) transactOnce(ctx context.Context, needed bool, do func(Pool) error) (err error) {
-	if !needed {
-		return do(d.Pool)
-	}
-	conn, isConn := d.Pool.(*sql.Conn)
-	if pool, isPool := d.Pool.(*sql.DB); isPool && d.Autocommits {
-		if conn, err = pool.Conn(ctx); err != nil {
-			return err
+// transact does something in a transaction of its own on MySQL, where a session may have been set to commit
+// nothing by itself, or to read what is never committed. A transaction, which cannot begin another, does it as
+// it is. Elsewhere each statement commits by itself. While somebody else writes, it is tried again.
+func (d Database) transact(ctx context.Context, do func(Pool) error) error {
+	return sqltable.Persist(ctx, func() (err error) {
+		conn, isConn := d.Pool.(*sql.Conn)
+		if pool, isPool := d.Pool.(*sql.DB); isPool && d.Autocommits {
+			if conn, err = pool.Conn(ctx); err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
+			isConn = true
 		}
-		defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
-		isConn = true
-	}
-	if isConn && d.Autocommits { // whatever the session is set to
-		return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
-	}
-	beginner, ok := d.Pool.(dialect.Beginner)
-	if !ok {
+		beginner, begins := d.Pool.(dialect.Beginner)
+		switch {
+		case isConn && d.Autocommits: // whatever the session is set to
+			return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
+		case begins && d.Autocommits:
+			opts := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
+			return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
+		}
 		return do(d.Pool)
-	}
-	var opts *sql.TxOptions
-	if d.Autocommits {
-		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
-	}
-	return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
-}
-
-// query reads all rows as text.
-func query(ctx context.Context, q Pool, statement string, args ...any) (all [][]string, err error) {
-	_, all, err = dialect.Query[[]string](ctx, q, statement, args...)
-	return all, err
+	})
 }
 
 // fit shortens a text that is for people to what the columns hold.

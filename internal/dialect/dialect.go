@@ -383,10 +383,8 @@ func Rowid(kind, ddl string) string {
 // InSchema is the condition of MySQL and MariaDB for the schema of a name.
 const InSchema = " = COALESCE(NULLIF(?, ''), DATABASE())"
 
-// About returns a query that asks the catalog about a table, with its arguments. PostgreSQL is given the
-// quoted name. The others are given the name, MySQL the schema after it, and SQLite the schema in place of
-// "main".
-func (k Kind) About(table, query string) (string, []any) {
+// about returns a query of [Kind.Ask] with its arguments.
+func (k Kind) about(table, query string) (string, []any) {
 	schema, name := Split(table)
 	switch {
 	case k == PostgreSQL:
@@ -404,9 +402,9 @@ func (k Kind) About(table, query string) (string, []any) {
 func (k Kind) Bytes(table string) (query string, args []any) {
 	switch k {
 	case PostgreSQL:
-		return k.About(table, "SELECT pg_total_relation_size(to_regclass($1))")
+		return k.about(table, "SELECT pg_total_relation_size(to_regclass($1))")
 	case MySQL:
-		return k.About(table, "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES "+
+		return k.about(table, "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES "+
 			"WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+InSchema)
 	}
 	return "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", nil

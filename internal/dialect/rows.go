@@ -63,41 +63,51 @@ func Query[R ~[]V, V any](
 	return names, all, nil
 }
 
+// Texts reads all rows of a statement as texts. NULL is the empty one.
+func Texts(ctx context.Context, q Querier, statement string, args ...any) (all [][]string, err error) {
+	_, rows, err := Query[[]sql.NullString](ctx, q, statement, args...)
+	for _, row := range rows {
+		line := make([]string, len(row))
+		for i, cell := range row {
+			line[i] = cell.String
+		}
+		all = append(all, line)
+	}
+	return all, err
+}
+
+// Ask asks the catalog about a table. In the query for PostgreSQL, $1 is the quoted name. In the others, the
+// first placeholder is the name, for MySQL a second one is the schema, and for SQLite main is the schema.
+func (k Kind) Ask(ctx context.Context, q Querier, table, query string) ([][]string, error) {
+	query, args := k.about(table, query)
+	if k == MySQL {
+		query += " LIMIT 18446744073709551615" // whatever sql_select_limit says
+	}
+	return Texts(ctx, q, query, args...)
+}
+
 // HasTable reports whether a table is there, whose name may have a schema. Without one it has to be in that
 // of the connection, where a table would be made, and not in another one of the search path. GORM's own look
 // answers no on MySQL if the name has a schema, and everywhere if it cannot ask.
 func (k Kind) HasTable(ctx context.Context, q Querier, table string) (bool, error) {
-	var query string
-	switch k {
-	case PostgreSQL:
-		query = "SELECT relname FROM pg_class WHERE oid = " + regclass(table)
-	case MySQL:
-		// The limit stands against sql_select_limit.
-		query = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
-			InSchema + " LIMIT 1"
-	case SQLite:
-		query = "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
-	}
-	query, args := k.About(table, query)
-	_, rows, err := Query[[]string](ctx, q, query, args...)
+	rows, err := k.Ask(ctx, q, table, map[Kind]string{
+		PostgreSQL: "SELECT relname FROM pg_class WHERE oid = " + regclass(table),
+		MySQL: "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = ? AND TABLE_SCHEMA" +
+			InSchema,
+		SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
+	}[k])
 	return len(rows) > 0, err
 }
 
 // Indexes returns the names of the indexes of a table, which is found as by HasTable.
 func (k Kind) Indexes(ctx context.Context, q Querier, table string) (names []string, err error) {
-	var query string
-	switch k {
-	case PostgreSQL:
-		query = "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = " +
-			regclass(table)
-	case MySQL:
-		query = "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_NAME = ? AND " +
-			"TABLE_SCHEMA" + InSchema + " LIMIT 10000"
-	case SQLite:
-		query = "SELECT name FROM `main`.sqlite_master WHERE type = 'index' AND tbl_name = ? COLLATE NOCASE"
-	}
-	query, args := k.About(table, query)
-	_, rows, err := Query[[]string](ctx, q, query, args...)
+	rows, err := k.Ask(ctx, q, table, map[Kind]string{
+		PostgreSQL: "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = " +
+			regclass(table),
+		MySQL: "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_NAME = ? AND " +
+			"TABLE_SCHEMA" + InSchema,
+		SQLite: "SELECT name FROM `main`.sqlite_master WHERE type = 'index' AND tbl_name = ? COLLATE NOCASE",
+	}[k])
 	for _, row := range rows {
 		names = append(names, row[0])
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The sentinels of the module, under the names that the root package gives them.
@@ -50,6 +51,20 @@ func Ended(ctx context.Context) error {
 // IsAny reports whether an error is one of several kinds.
 func IsAny(err error, kinds ...error) bool {
 	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+}
+
+// Listed joins what errors have to name, up to ten of them.
+func Listed[T any](all []T, separator string) string {
+	const maxNamed = 10
+	var named []string
+	for _, one := range all[:min(len(all), maxNamed)] {
+		named = append(named, fmt.Sprint(one))
+	}
+	text := strings.Join(named, separator)
+	if more := len(all) - len(named); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Options applies options to what they set, and returns all that is wrong with them. An option that is nil is

@@ -705,7 +705,7 @@ func (f *filler) doubt(db *gorm.DB, fr *frame, cause error) {
 		setError(db, fmt.Errorf("snowflakeplugin: a row of %s has one of the numbers already that were just "+
 			"taken for %s: %s. Unless somebody has set it by hand, the counter went back, or another store gives "+
 			"out the same numbers. The numbers that are left are given up, so the next create has others, or "+
-			"tells what is wrong: %w", db.Statement.Table, words, shown(numbers), db.Error))
+			"tells what is wrong: %w", db.Statement.Table, words, errs.Listed(numbers, ", "), db.Error))
 	}
 	f.suspect(db, rows)
 }

@@ -373,9 +373,6 @@ func isAboutOther(s *schema.Schema, conflict clause.OnConflict) bool {
 	})
 }
 
-// shownKeys is how many keys an error names.
-const shownKeys = 10
-
 // plainErrors keeps GORM from translating the error of the INSERT, until afterInsert does so: the translation
 // of most drivers does not say any more which key it was. It returns the configuration of the handle, or nil
 // if that stays.
@@ -597,20 +594,12 @@ func (f *frame) state(db *gorm.DB) string {
 			text, _ := j.keyText(f, n)
 			texts = append(texts, text)
 		}
-		stored = fmt.Sprintf("%d of the rows with the keys %s", j.affected, shown(texts))
+		stored = fmt.Sprintf("%d of the rows with the keys %s", j.affected, errs.Listed(texts, ", "))
 	}
 	if j != nil && j.apart {
 		stored += ", but all of its rows whose keys were given"
 	}
 	return "there is no transaction, so what was stored before this statement stays; stored is " + stored
-}
-
-// shown lists keys, but not too many.
-func shown(keys []string) string {
-	if len(keys) > shownKeys {
-		return strings.Join(keys[:shownKeys], ", ") + ", ..."
-	}
-	return strings.Join(keys, ", ")
 }
 
 // contested is the error of a new row whose key belongs to a row of somebody else.
@@ -620,9 +609,9 @@ func contested(db *gorm.DB, keys []string, state string, cause error) error {
 	} else if !errors.Is(cause, gorm.ErrDuplicatedKey) {
 		cause = fmt.Errorf("%w: %w", gorm.ErrDuplicatedKey, cause)
 	}
-	name := "the key " + shown(keys)
+	name := "the key " + errs.Listed(keys, ", ")
 	if len(keys) > 1 {
-		name = "one of the keys " + shown(keys)
+		name = "one of the keys " + errs.Listed(keys, ", ")
 	}
 	return fmt.Errorf("%w: %s of %s was just made for a new row, and a row that has it is there already, "+
 		"which was left as it is: somebody else makes the same IDs. Look for a second program with the same "+

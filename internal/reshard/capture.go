@@ -71,7 +71,7 @@ func (s *side) capture(ctx context.Context) error {
 func missingTriggers(
 	ctx context.Context, q gorm.ConnPool, t *table,
 ) (missing []trigger, more []string, err error) {
-	there, err := t.side.d.about(ctx, q, t.now, t.side.d.triggerList)
+	there, err := t.side.d.Ask(ctx, q, t.now, t.side.d.triggerList)
 	missing = t.side.d.triggers(t)
 	for _, row := range there {
 		own := func(one trigger) bool { return one.name == row[0] }

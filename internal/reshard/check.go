@@ -102,7 +102,7 @@ func obstacles(ctx context.Context, t *table) (found []string, err error) {
 		}
 	}
 	for _, one := range d.obstacles {
-		rows, err := d.about(ctx, d.pool, t.now, one[1])
+		rows, err := d.Ask(ctx, d.pool, t.now, one[1])
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func finery(ctx context.Context, old, fresh *table) (statements []string, err er
 	if d.Embedded() {
 		return nil, nil // It has none of this.
 	}
-	rows, err := d.about(ctx, d.pool, old.now, d.extras)
+	rows, err := d.Ask(ctx, d.pool, old.now, d.extras)
 	for _, row := range rows {
 		statements = append(statements, strings.ReplaceAll(row[0], "%s", fresh.quoted()))
 	}
@@ -256,7 +256,7 @@ func validateForeignKeys(ctx context.Context, m *machine) error {
 	}
 	for _, t := range tablesOf(m.fresh) {
 		old, d := m.old[0].tables[t.n], t.side.d
-		names, err := old.side.d.about(ctx, old.side.d.pool, old.now, d.validKeys)
+		names, err := old.side.d.Ask(ctx, old.side.d.pool, old.now, d.validKeys)
 		for _, name := range names {
 			if err == nil {
 				err = run(ctx, d.pool, "ALTER TABLE "+t.quoted()+" VALIDATE CONSTRAINT "+d.Quote(name[0]))
@@ -294,7 +294,7 @@ func refuseLosses(ctx context.Context, m *machine) (err error) {
 		if len(lost) > 0 {
 			return fmt.Errorf("%w: the table %s has more than its model, and the new table %s lacks it: "+
 				"%s: add it to the model, or make it on the new table too, and call the step again", errs.ErrSharding,
-				mv.old.now, mv.fresh.Name, strings.Join(lost[:min(len(lost), maxLost)], "; "))
+				mv.old.now, mv.fresh.Name, errs.Listed(lost, "; "))
 		}
 	}
 	return nil
@@ -331,6 +331,3 @@ func areAlike(ctx context.Context, mv *move) (bool, error) {
 
 // foreign is how the fact of a foreign key begins. The new table has got these keys, but under other names.
 const foreign = "CONSTRAINT "
-
-// maxLost is how many facts an error names.
-const maxLost = 10

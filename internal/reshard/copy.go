@@ -299,7 +299,7 @@ func (mv *move) compareAll(ctx context.Context) error {
 func (mv *move) compareSome(ctx context.Context, where string) error {
 	s := mv.old.side
 	var differ, alone []int64
-	err := mv.fresh.side.d.reading(ctx, func(q gorm.ConnPool) error {
+	err := held{}.reading(ctx, mv.fresh.side.d, func(q gorm.ConnPool) error {
 		return mv.read(ctx, held{}, q, func(reader gorm.ConnPool) (err error) {
 			differ, alone, err = mv.compare(ctx, reader, q, where)
 			return err

@@ -99,14 +99,6 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	})
 }
 
-// reading calls do with where rows can be read whose values go to another database.
-func (d *database) reading(ctx context.Context, do func(q gorm.ConnPool) error) error {
-	if d.Embedded() {
-		return do(d.pool) // Nothing is set there, and a transaction might lock the file.
-	}
-	return d.transaction(ctx, do)
-}
-
 func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := q.ExecContext(ctx, statement); err != nil {
@@ -132,19 +124,6 @@ func numbers(ctx context.Context, q gorm.ConnPool, query string) (list []int64, 
 	_, rows, err := dialect.Query[[]int64](ctx, q, query)
 	for _, row := range rows {
 		list = append(list, row[0])
-	}
-	return list, err
-}
-
-// texts reads rows of texts. NULL is the empty one.
-func texts(ctx context.Context, q gorm.ConnPool, query string, args ...any) (list [][]string, err error) {
-	_, rows, err := dialect.Query[[]sql.NullString](ctx, q, query, args...)
-	for _, row := range rows {
-		line := make([]string, len(row))
-		for i, cell := range row {
-			line[i] = cell.String
-		}
-		list = append(list, line)
 	}
 	return list, err
 }
@@ -179,12 +158,6 @@ func list(keys []int64) string {
 	return b.String()
 }
 
-// about asks the catalog about a table, by a query as for [dialect.Kind.About].
-func (d *database) about(ctx context.Context, q gorm.ConnPool, table, query string) ([][]string, error) {
-	query, args := d.About(table, query)
-	return texts(ctx, q, query+d.ending, args...)
-}
-
 // A job copies the columns that the table has, which is not what the model may read and write. So rows are
 // read and written by SQL of its own, in a form that no driver rounds or converts.
 
@@ -198,7 +171,7 @@ type column struct {
 func (d *database) columnsOf(
 	ctx context.Context, q gorm.ConnPool, table string,
 ) (columns []column, err error) {
-	rows, err := d.about(ctx, q, table, d.columns)
+	rows, err := d.Ask(ctx, q, table, d.columns)
 	for _, row := range rows {
 		columns = append(columns, column{row[0], strings.ToLower(row[1])})
 	}
@@ -281,13 +254,12 @@ func (u usual) rename(quoted, name string) []string {
 	return []string{"ALTER TABLE " + quoted + " RENAME TO " + u.Quote(bare(name))}
 }
 
-// traits are what differs in words. The queries ask the catalog about one table, as by [dialect.Kind.About].
+// traits are what differs in words. The queries ask the catalog about one table, as by [dialect.Kind.Ask].
 type traits struct {
 	set, reset string             // statements for a session, and to undo them
 	isolation  sql.IsolationLevel // of transactions
 	begin      []string           // statements of a transaction whose values go to another database
 	counted    string             // the type of the number of an entry in the list of keys
-	ending     string             // of a query of the catalog
 	product    string             // a query for a number that tells apart what describes tables in other words
 	// transactional means that a transaction takes back what it has done to tables and names.
 	transactional bool

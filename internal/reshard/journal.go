@@ -132,12 +132,13 @@ func (h held) reader(d *database) gorm.ConnPool {
 	return d.pool
 }
 
-// reading is reader for values that go to another database.
+// reading is reader for values that go to another database. On SQLite no session is set for that, and a
+// transaction might lock the file.
 func (h held) reading(ctx context.Context, d *database, do func(q gorm.ConnPool) error) error {
-	if q := h[d]; q != nil {
-		return do(q)
+	if h[d] != nil || d.Embedded() {
+		return do(h.reader(d))
 	}
-	return d.reading(ctx, do)
+	return d.transaction(ctx, do)
 }
 
 // write runs a transaction, or goes on with the one that holds the lock.

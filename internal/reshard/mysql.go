@@ -22,27 +22,27 @@ import (
 type mysql struct{ usual }
 
 func mysqlTraits() traits {
+	// The rows of two tables do not come in the order in which a foreign key would want them, so none is
+	// checked. The mode takes every value that a table may hold from earlier, such as 0000-00-00, and does
+	// not number a 0. By another mode SHOW CREATE TABLE may leave out what is not standard SQL.
+	var keep, set, back []string
+	for _, variable := range [][2]string{
+		{"foreign_key_checks", "0"}, {"sql_safe_updates", "0"},
+		{"sql_mode", "'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'"},
+		{"time_zone", "'+00:00'"}, {"character_set_results", "utf8mb4"},
+		{"sql_select_limit", "18446744073709551615"}, {"innodb_table_locks", "1"}, {"autocommit", "1"},
+		{"lock_wait_timeout", "@@lock_wait_timeout"}, // A cutover sets it.
+	} {
+		name, value := variable[0], variable[1]
+		keep = append(keep, "@snowflake_"+name+" = @@"+name)
+		set = append(set, name+" = "+value)
+		back = append(back, name+" = @snowflake_"+name)
+	}
 	return traits{
-		// The rows of two tables do not come in the order in which a foreign key would want them, so none is
-		// checked. The mode takes every value that a table may hold from earlier, such as 0000-00-00, and does
-		// not number a 0. By another mode SHOW CREATE TABLE may leave out what is not standard SQL.
-		set: "SET @snowflake_keys = @@foreign_key_checks, @snowflake_zone = @@time_zone, " +
-			"@snowflake_results = @@character_set_results, @snowflake_limit = @@sql_select_limit, " +
-			"@snowflake_locks = @@innodb_table_locks, @snowflake_commit = @@autocommit, " +
-			"@snowflake_safe = @@sql_safe_updates, @snowflake_mode = @@sql_mode, " +
-			"@snowflake_wait = @@lock_wait_timeout, foreign_key_checks = 0, " +
-			"sql_safe_updates = 0, sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', " +
-			"time_zone = '+00:00', character_set_results = utf8mb4, sql_select_limit = 18446744073709551615, " +
-			"innodb_table_locks = 1, autocommit = 1",
-		reset: "SET foreign_key_checks = @snowflake_keys, time_zone = @snowflake_zone, " +
-			"character_set_results = @snowflake_results, sql_select_limit = @snowflake_limit, " +
-			"innodb_table_locks = @snowflake_locks, autocommit = @snowflake_commit, " +
-			"sql_safe_updates = @snowflake_safe, sql_mode = @snowflake_mode, " +
-			"lock_wait_timeout = @snowflake_wait",
+		set: "SET " + strings.Join(append(keep, set...), ", "), reset: "SET " + strings.Join(back, ", "),
 		// Otherwise INSERT ... SELECT would lock the rows that it reads, and so stop the writes of programs.
 		isolation: sql.LevelReadCommitted,
 		counted:   "bigint AUTO_INCREMENT PRIMARY KEY",
-		ending:    " LIMIT 18446744073709551615", // whatever sql_select_limit says
 		product:   "SELECT VERSION() LIKE '%MariaDB%'",
 		confined:  true,
 
@@ -125,7 +125,7 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 		return fmt.Errorf("%w: the pool of the database has one connection, and a cutover needs a second one, "+
 			"to end what waits too long: let it have more", errs.ErrSharding)
 	}
-	version, err := texts(ctx, m.pool, "SELECT VERSION()")
+	version, err := dialect.Texts(ctx, m.pool, "SELECT VERSION()")
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 			"copied", errs.ErrSharding)
 	}
 	// Galera, and MySQL's own cluster if it has no single primary.
-	clusters, err := texts(ctx, m.pool, "SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = "+
+	clusters, err := dialect.Texts(ctx, m.pool, "SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = "+
 		"'ON' OR Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF'")
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (m mysql) impatiently(ctx context.Context, c *sql.Conn, do func() error) er
 // inTheWay names prepared transactions beside the others: they belong to no connection.
 func (m mysql) inTheWay(ctx context.Context, _ *side) string {
 	var found, hidden []string
-	rows, err := texts(ctx, m.pool, "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction "+
+	rows, err := dialect.Texts(ctx, m.pool, "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction "+
 		"since ', trx_started) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN "+
 		"(0, connection_id()) ORDER BY trx_started LIMIT 3")
 	if err != nil {
@@ -301,7 +301,7 @@ func (m mysql) inTheWay(ctx context.Context, _ *side) string {
 	for _, row := range rows {
 		found = append(found, row[0])
 	}
-	prepared, err := texts(ctx, m.pool, "XA RECOVER")
+	prepared, err := dialect.Texts(ctx, m.pool, "XA RECOVER")
 	if err != nil {
 		hidden = append(hidden, "One with the right XA_RECOVER_ADMIN finds prepared ones by XA RECOVER")
 	}
@@ -330,7 +330,7 @@ var (
 // facts reads the lines of SHOW CREATE TABLE, each of which is a column, a key, or a constraint, and the last
 // one the options of the table. Its session must have been set.
 func (m mysql) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []string, err error) {
-	rows, err := texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
+	rows, err := dialect.Texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func (m mysql) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []st
 
 // foreignKeys asks for one column a row. GROUP_CONCAT would end at group_concat_max_len.
 func (m mysql) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {
-	rows, err := m.about(ctx, q, t.now, "SELECT CONSTRAINT_NAME, REFERENCED_TABLE_SCHEMA, "+
+	rows, err := m.Ask(ctx, q, t.now, "SELECT CONSTRAINT_NAME, REFERENCED_TABLE_SCHEMA, "+
 		"REFERENCED_TABLE_NAME, REFERENCED_TABLE_SCHEMA = DATABASE(), COLUMN_NAME, REFERENCED_COLUMN_NAME "+
 		"FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+dialect.InSchema+
 		" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY CONSTRAINT_NAME, ORDINAL_POSITION")
@@ -377,7 +377,7 @@ func (m mysql) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys
 
 // counters returns a column without a name: a table has one at most.
 func (mysql) counters(ctx context.Context, q gorm.ConnPool, t *table) (rows [][]string, err error) {
-	rows, err = texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
+	rows, err = dialect.Texts(ctx, q, "SHOW CREATE TABLE "+t.quoted())
 	for _, row := range rows {
 		row[0], row[1] = "", strings.TrimPrefix(autoIncrement.FindString(row[1]), " AUTO_INCREMENT=")
 	}

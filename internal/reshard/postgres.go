@@ -180,7 +180,7 @@ func (p postgres) inTheWay(ctx context.Context, s *side) string {
 	for _, name := range quotedTables(s) {
 		tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
 	}
-	rows, err := texts(ctx, p.pool, "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s "+
+	rows, err := dialect.Texts(ctx, p.pool, "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s "+
 		"(%s), in a transaction since %s', l.pid, usename, application_name, xact_start) ELSE format('the "+
 		"prepared transaction %L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, "+
 		"prepared) END, coalesce(xact_start, prepared) FROM pg_locks l "+
@@ -204,7 +204,7 @@ func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts [
 	const column = " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid " +
 		"LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum " +
 		"WHERE c.oid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"
-	rows, err := p.about(ctx, q, t.now, strings.Join([]string{
+	rows, err := p.Ask(ctx, q, t.now, strings.Join([]string{
 		"SELECT format('the column %s %s', a.attname, format_type(a.atttypid, a.atttypmod)), NULL" + column,
 		"SELECT format('NOT NULL of %s', a.attname), NULL" + column + " AND a.attnotnull",
 		// A sequence is called like its table.
@@ -232,7 +232,7 @@ func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts [
 }
 
 func (p postgres) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (keys []foreignKey, err error) {
-	rows, err := p.about(ctx, q, t.now, "SELECT o.conname, pg_get_constraintdef(o.oid), n.nspname, f.relname, "+
+	rows, err := p.Ask(ctx, q, t.now, "SELECT o.conname, pg_get_constraintdef(o.oid), n.nspname, f.relname, "+
 		"pg_table_is_visible(f.oid)::int FROM pg_constraint o JOIN pg_class f ON f.oid = o.confrelid "+
 		"JOIN pg_namespace n ON n.oid = f.relnamespace WHERE o.contype = 'f' AND o.conrelid = to_regclass($1) "+
 		"ORDER BY o.conname")
@@ -245,7 +245,7 @@ func (p postgres) foreignKeys(ctx context.Context, q gorm.ConnPool, t *table) (k
 }
 
 func (postgres) counters(ctx context.Context, q gorm.ConnPool, t *table) ([][]string, error) {
-	return texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
+	return dialect.Texts(ctx, q, "SELECT attname, pg_sequence_last_value(pg_get_serial_sequence($1, attname)"+
 		"::regclass) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
 		t.quoted())
 }

@@ -89,7 +89,7 @@ func (s sqlite) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts []s
 			"ON m.type = 'index' AND m.name = l.name WHERE x.key = 1 GROUP BY l.name",
 		"SELECT '', sql FROM `main`.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
 	} {
-		rows, err := s.about(ctx, q, t.now, query)
+		rows, err := s.Ask(ctx, q, t.now, query)
 		if err != nil {
 			return nil, err
 		}

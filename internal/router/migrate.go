@@ -3,7 +3,6 @@ package router
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -156,20 +155,6 @@ func nameShard(s *schema.Schema, e shardmap.Entry) {
 func onShard(name string, e shardmap.Entry) string {
 	name = e.TableOn(name)
 	return dialect.Abridged(name, name, dialect.MaxName)
-}
-
-// Listed joins what errors have to name, up to ten of them.
-func Listed[T any](all []T, separator string) string {
-	const maxNamed = 10
-	var named []string
-	for _, one := range all[:min(len(all), maxNamed)] {
-		named = append(named, fmt.Sprint(one))
-	}
-	text := strings.Join(named, separator)
-	if more := len(all) - len(named); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // shape is what the table of a model looks like.
@@ -369,23 +354,19 @@ var checkInSQL = regexp.MustCompile("(?i)CONSTRAINT\\s+[`\"\\[]?(\\w+_shard_\\d+
 // them. There are none if the table does not exist.
 func (g migrator) checksThere(ctx context.Context, table string) (map[string]bool, error) {
 	there := map[string]bool{}
-	query, args := dialect.Kind(g.db.Name()).About(table, map[string]string{
+	rows, err := dialect.Kind(g.db.Name()).Ask(ctx, shardmap.Source{DB: g.db}, table, map[string]string{
 		dialect.PostgreSQL: "SELECT conname, convalidated::int FROM pg_constraint " +
 			"WHERE contype = 'c' AND conrelid = to_regclass($1)",
 		dialect.MySQL: "SELECT CONSTRAINT_NAME, 1 FROM information_schema.TABLE_CONSTRAINTS " +
 			"WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_NAME = ? AND TABLE_SCHEMA" + dialect.InSchema,
 		dialect.SQLite: "SELECT sql, 1 FROM `main`.sqlite_master WHERE type = 'table' AND name = ?",
 	}[g.db.Name()])
-	if query == "" {
-		return there, nil
-	}
-	_, rows, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: g.db}, query, args...)
 	for _, row := range rows {
 		if g.db.Name() != dialect.SQLite {
-			there[row[0].String] = row[1].String == "1"
+			there[row[0]] = row[1] == "1"
 			continue
 		}
-		for _, found := range checkInSQL.FindAllStringSubmatch(row[0].String, -1) {
+		for _, found := range checkInSQL.FindAllStringSubmatch(row[0], -1) {
 			there[found[1]] = true
 		}
 	}
@@ -436,7 +417,7 @@ func (g migrator) examineTable(ctx context.Context, table shardmap.Table, check 
 
 // refuseStrangers returns an error if a row breaks the rule of its shard.
 func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.Check, from string) error {
-	_, strangers, err := dialect.Query[[]sql.NullString](ctx, shardmap.Source{DB: g.db},
+	strangers, err := dialect.Texts(ctx, shardmap.Source{DB: g.db},
 		"SELECT "+c.Column+" FROM "+from+" WHERE NOT ("+c.Expression+") LIMIT 1")
 	if err != nil || len(strangers) == 0 {
 		return err
@@ -445,7 +426,7 @@ func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.
 		"program or tool has filled the table by another rule, and this router would not find its rows. Use "+
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
-		errs.ErrSharding, table, c.Column, strangers[0][0].String, c.Class)
+		errs.ErrSharding, table, c.Column, strangers[0][0], c.Class)
 }
 
 func (g migrator) execute(ctx context.Context, statement string) error {

@@ -676,21 +676,16 @@ func (t *template) render(s *gorm.Statement, tables map[string]string, ids []int
 }
 
 // Count adds up the counts of the shards.
-func (r *Router) Count(ctx context.Context, model any) (sum int64, err error) {
+func (r *Router) Count(ctx context.Context, model any) (int64, error) {
 	m, err := r.ModelOf(model)
 	if err != nil {
 		return 0, err
 	}
-	err = r.figures(ctx, m, false, selecting("count(*)"), func(_ int, rows *sql.Rows) error {
-		var n int64
-		err := rows.Scan(&n)
-		sum += n
-		return err
-	})
+	total, _, err := r.total(ctx, m, "rows", selecting("count(*)"))
 	if err != nil {
 		return 0, err
 	}
-	return sum, nil
+	return total.Num().Int64(), nil
 }
 
 // Distribution counts the rows on each shard.
@@ -726,7 +721,11 @@ func (r *Router) Aggregate(
 	}
 	switch function {
 	case "sum":
-		return r.sum(ctx, m, field, dest)
+		total, found, err := r.total(ctx, m, field.Name, applying("sum", field))
+		if err != nil {
+			return false, err
+		}
+		return found, storeSum(total, found, dest)
 	case "min", "max":
 		return r.extreme(ctx, m, field, function, dest)
 	}
@@ -734,10 +733,12 @@ func (r *Router) Aggregate(
 		function, m.Base.Name, field.Name)
 }
 
-// sum adds up the sums of the shards, exactly.
-func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field, dest any) (bool, error) {
-	found, total := false, new(big.Rat)
-	err := r.figures(ctx, m, false, applying("sum", field), func(_ int, rows *sql.Rows) error {
+// total adds up the figures of the shards, exactly, and says whether there are any.
+func (r *Router) total(
+	ctx context.Context, m *shardmap.Model, what string, figure branch,
+) (total *big.Rat, found bool, err error) {
+	total = new(big.Rat)
+	err = r.figures(ctx, m, false, figure, func(_ int, rows *sql.Rows) error {
 		var text sql.NullString // which is exact, whatever type the database adds up in
 		if err := rows.Scan(&text); err != nil || !text.Valid {
 			return err
@@ -745,15 +746,12 @@ func (r *Router) sum(ctx context.Context, m *shardmap.Model, field *schema.Field
 		n, ok := new(big.Rat).SetString(text.String)
 		if !ok {
 			return fmt.Errorf("%w: the sum of %s.%s is %q, which is not a number", gorm.ErrInvalidValue,
-				m.Base.Name, field.Name, text.String)
+				m.Base.Name, what, text.String)
 		}
 		found, total = true, total.Add(total, n)
 		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	return found, storeSum(total, found, dest)
+	return total, found, err
 }
 
 // storeSum stores a sum, unless there is none. It looks at the type of dest in any case.

@@ -283,7 +283,7 @@ func (r *Router) CheckTables(ctx context.Context) error {
 	}
 	if len(drifts) > 0 {
 		return fmt.Errorf("%w: tables of shards differ from their models: %s", errs.ErrSharding,
-			Listed(drifts, "; "))
+			errs.Listed(drifts, "; "))
 	}
 	return nil
 }

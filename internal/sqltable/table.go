@@ -252,9 +252,8 @@ func Open(ctx context.Context, db *sql.DB, s Spec, options []Option) (*Table, er
 	return t, nil
 }
 
-// Row is the values of the columns: int64, string and time.Time, as their types are. A late column that is
-// nil stays as it is, and is empty in a new row. In a row that was read they are what the driver makes of
-// them. See [Table.Scan].
+// Row is the values of the columns: int64, string and time.Time, as their types are. In a row that was read
+// they are what the driver makes of them. See [Table.Scan].
 type Row []any
 
 // Bounds are when a change may happen, by the clock of the database. Both are included.
@@ -365,18 +364,10 @@ func (t *Table) Swap(ctx context.Context, prev, next Row, within *Bounds) (bool,
 	s := dialect.Write(t.Kind())
 	into, unless := t.spec.Dialect.InsertUnlessThere(t.name, t.columns)
 	if prev == nil {
-		for i, value := range values {
-			if value == nil {
-				values[i] = ""
-			}
-		}
 		t.whereMarked(s.Add(into, "SELECT ").BindAll(values...).Add(t.spec.Dialect.From, " WHERE "))
 	} else {
 		s.Add("UPDATE ", t.name, " SET ")
 		for i, value := range values[1:] {
-			if value == nil {
-				continue
-			}
 			if i > 0 {
 				s.Add(", ")
 			}
@@ -907,26 +898,14 @@ func (t *Table) do(ctx context.Context, k Kind, what string, do func(context.Con
 // keyed looks for a unique index on the key alone. MySQL does without one where the other
 // databases refuse a statement.
 func (t *Table) keyed(ctx context.Context, q Querier) (bool, error) {
-	header, rows, err := dialect.Query[Row](ctx, q, "SHOW KEYS FROM "+t.name)
-	if err != nil {
-		return false, err
+	name := t.place.Table
+	if t.place.Schema != "" {
+		name = t.place.Schema + "." + name
 	}
-	columns := make(map[string][]string) // of the unique indexes
-	for _, row := range rows {
-		index := make(map[string]any)
-		for i, name := range header {
-			index[strings.ToLower(name)] = row[i]
-		}
-		key, _ := textOf(index["key_name"])
-		column, _ := textOf(index["column_name"])
-		if repeats, ok := Whole(index["non_unique"]); ok && repeats == 0 {
-			columns[key] = append(columns[key], column)
-		}
-	}
-	for _, key := range columns {
-		if len(key) == 1 && strings.EqualFold(key[0], t.spec.Columns[0].Name) {
-			return true, nil
-		}
-	}
-	return false, nil
+	rows, err := t.Kind().Ask(ctx, q, name, "SELECT MIN(COLUMN_NAME) FROM information_schema.STATISTICS "+
+		"WHERE TABLE_NAME = ? AND TABLE_SCHEMA"+dialect.InSchema+" AND NON_UNIQUE = 0 GROUP BY INDEX_NAME "+
+		"HAVING COUNT(*) = 1")
+	return slices.ContainsFunc(rows, func(row []string) bool {
+		return strings.EqualFold(row[0], t.spec.Columns[0].Name)
+	}), err
 }
