@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"gorm.io/gorm"
@@ -370,35 +370,27 @@ func isTagged(tag reflect.StructTag) (bool, error) {
 	return tagged, nil
 }
 
+var (
+	// tagValue is the value of a key of a tag.
+	tagValue = regexp.MustCompile(`"(?:[^"\\\n]|\\[abfnrtv\\"xuU0-7])*"`)
+	// ownWord is the key of the plugin by itself, in whatever letters.
+	ownWord = regexp.MustCompile(`(?i)(?:^|[^\pL\p{Nd}_-])` + TagName + `(?:$|[^\pL\p{Nd}_-])`)
+)
+
 // misspelled returns an error for a tag without the key snowflake, if that stands in it in other letters,
 // where Go does not find it, or among the settings of GORM.
 func misspelled(tag reflect.StructTag) error {
-	keys, rest := "", string(tag)
-	for rest != "" {
-		if value, err := strconv.QuotedPrefix(rest); err == nil && rest[0] == '"' {
-			keys, rest = keys+" ", rest[len(value):]
-			continue
-		}
-		keys, rest = keys+rest[:1], rest[1:]
-	}
-	if hasWord(keys, TagName) {
+	if ownWord.MatchString(tagValue.ReplaceAllLiteralString(string(tag), " ")) {
 		return fmt.Errorf("tag `%s` asks for no ID as it is written: write %s:\"true\", in small letters and "+
 			"with nothing but a blank between it and the other keys", tag, TagName)
 	}
 	for setting := range schema.ParseTagSetting(tag.Get("gorm"), ";") {
-		if hasWord(setting, TagName) {
+		if ownWord.MatchString(setting) {
 			return fmt.Errorf("tag `%s` has %s among the settings of gorm, which knows no such setting: write "+
 				"%s:\"true\" behind the quotes of gorm", tag, TagName, TagName)
 		}
 	}
 	return nil
-}
-
-// hasWord reports whether a text has the word, in whatever letters.
-func hasWord(text, word string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool {
-		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}), func(found string) bool { return strings.EqualFold(found, word) })
 }
 
 // LikeField reads the tag of a field and returns the field whose shard its IDs share, or nil if the

@@ -191,51 +191,38 @@ func (n *Notes) locate(db *gorm.DB, pool *sql.DB) (where location, err error) {
 		}
 		return where, nil
 	}
-	connections := n.connectionsToAsk(stmt.ConnPool, pool)
-	for i, candidate := range connections {
-		last := i == len(connections)-1
-		where, err = n.ask(orBackground(stmt.Context), candidate, last, where, query, args)
-		if where.known {
-			return where, nil
+	ctx := orBackground(stmt.Context)
+	// A transaction is asked last, because goroutines may share it, and its connection serves one of them at a
+	// time. But it has the only connection of some pools, and alone knows what it has made and which search
+	// path it has set.
+	if pool != nil && InTransaction(stmt.ConnPool) {
+		if s := pool.Stats(); s.MaxOpenConnections <= 0 || s.InUse < s.MaxOpenConnections {
+			limited, cancel := context.WithTimeout(ctx, askTimeout)
+			where, _ = ask(limited, pool, where, query, args) // If it fails, the transaction is asked.
+			cancel()
 		}
+	}
+	if !where.known {
+		if InTransaction(stmt.ConnPool) {
+			n.asking.Lock()
+			defer n.asking.Unlock()
+		}
+		// It has as long as the INSERT, which comes next, and a question that is broken off would end a
+		// transaction.
+		where, err = ask(ctx, stmt.ConnPool, where, query, args)
 	}
 	if err != nil {
 		return where, fmt.Errorf("finding the schema of the table %s: %w", stmt.Table, err)
 	}
-	return where, nil // the INSERT will say that there is no such table
+	return where, nil // If it is not known, the INSERT will say that there is no such table.
 }
 
-// connectionsToAsk are the connections to ask where a table lies, one after the other until one knows it.
-// A transaction is asked last, because goroutines may share it, and its connection serves one of them at a
-// time. But it has the only connection of some pools, and alone knows what it has made and which search
-// path it has set.
-func (*Notes) connectionsToAsk(own gorm.ConnPool, pool *sql.DB) []gorm.ConnPool {
-	if pool != nil && InTransaction(own) {
-		if s := pool.Stats(); s.MaxOpenConnections <= 0 || s.InUse < s.MaxOpenConnections {
-			return []gorm.ConnPool{pool, own}
-		}
-	}
-	return []gorm.ConnPool{own}
-}
-
-// ask asks a connection where a table lies. One transaction is asked at a time. The time is limited if
-// another connection can be asked after this one. The last one has as long as the INSERT, which comes next,
-// and a question that is broken off would end a transaction.
-func (n *Notes) ask(
-	ctx context.Context, pool gorm.ConnPool, last bool, where location, query string, args []any,
-) (found location, err error) {
-	limited := ctx
-	if !last {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-	}
-	if InTransaction(pool) {
-		n.asking.Lock()
-		defer n.asking.Unlock()
-	}
+// ask asks a connection where a table lies.
+func ask(
+	ctx context.Context, pool gorm.ConnPool, where location, query string, args []any,
+) (location, error) {
 	var kind string
-	switch err = pool.QueryRowContext(limited, query, args...).Scan(&where.schema, &kind); {
+	switch err := pool.QueryRowContext(ctx, query, args...).Scan(&where.schema, &kind); {
 	case errors.Is(err, sql.ErrNoRows):
 		return where, nil
 	case err != nil && ctx.Err() != nil:
