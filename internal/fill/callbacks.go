@@ -737,7 +737,7 @@ func (f *filler) sentKeysOf(fr *frame, db *gorm.DB) (rows []sentRow) {
 	}
 	for n, i := range j.rows {
 		row := sentRowAt(fr, i, j.keys[n].id)
-		row.tell = f.teller(fr.plan.columns[j.keys[n].column])
+		row.columns, row.tell = fr.plan.schema.PrimaryFields, f.teller(fr.plan.columns[j.keys[n].column])
 		rows = append(rows, row)
 	}
 	return rows

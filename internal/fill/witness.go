@@ -149,7 +149,7 @@ func (q *question) strangers(ctx context.Context, pool gorm.ConnPool) (found []i
 // sentRow is a row with a key or a number that was made for it, and how it was sent.
 type sentRow struct {
 	id      int64
-	columns []*schema.Field // the columns that were refused; nil for the primary key
+	columns []*schema.Field // those of the index that has refused it
 	tell    func(table string, id int64)
 	value   func(field *schema.Field) (v any, known bool)
 }
@@ -174,14 +174,10 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 	q := &question{pool: pool, table: own.Table}
 	rows = slices.DeleteFunc(rows, func(row sentRow) bool { return row.tell == nil })
 	for _, row := range rows[:min(len(rows), maxAsked)] {
-		columns := row.columns
-		if columns == nil {
-			columns = own.Schema.PrimaryFields
-		}
-		key, keyed := valuesOf(columns, row)
+		key, keyed := valuesOf(row.columns, row)
 		var others []*schema.Field
 		for _, field := range own.Schema.Fields {
-			if sent(field) && (tellsRowsApart(field) || field.PrimaryKey) && !slices.Contains(columns, field) {
+			if sent(field) && (tellsRowsApart(field) || field.PrimaryKey) && !slices.Contains(row.columns, field) {
 				if _, known := row.value(field); known {
 					others = append(others, field)
 				}
@@ -193,7 +189,7 @@ func questionOf(db *gorm.DB, pool *sql.DB, rows []sentRow) *question {
 		if len(q.ids) > 0 {
 			_, _ = b.WriteString(" UNION ALL ")
 		}
-		writeQuery(b, len(q.ids), nil, columns, key)
+		writeQuery(b, len(q.ids), nil, row.columns, key)
 		_, _ = b.WriteString(" AND NOT (")
 		for i, field := range others {
 			if i > 0 {

@@ -237,20 +237,14 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		return err
 	}
 	fill.SetSchema(stmt, on.schema)
-	if err := c.relations.checkFollowed(stmt); err != nil {
-		return err
-	}
-	if !r.open {
+	if err = c.relations.checkFollowed(stmt); err == nil && !r.open {
 		err = c.relations.checkAssociation(stmt)
 	}
 	if err != nil {
 		return err
 	}
 	on.name(stmt, what).in(stmt)
-	if r.open {
-		return nil
-	}
-	if m == nil {
+	if r.open || m == nil {
 		return nil
 	}
 	return keyRules{c.Topology, stmt, m, r.shard, what != reads}.checkKeys()
