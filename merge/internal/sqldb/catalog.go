@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
@@ -152,6 +153,15 @@ type Reference struct {
 // Inside reports whether the keys are inside of a value, so that SQL cannot compare them.
 func (r Reference) Inside() bool { return r.Path+r.List+r.Bits != "" }
 
+// Mapped returns what a function makes of each element of a list.
+func Mapped[T, U any](list []T, fn func(T) U) []U {
+	all := make([]U, len(list))
+	for i, element := range list {
+		all[i] = fn(element)
+	}
+	return all
+}
+
 // Column returns a column by its name, or nil. So it does for a table that is not there.
 func (t *Table) Column(name string) *Column {
 	if t == nil {
@@ -194,36 +204,24 @@ func (t *Table) Keys() []UniqueKey {
 // times or not, for example, depending on settings that the merge does not know. The table has the alias s.
 func (c *Column) ReadExpression(k Kind) string {
 	name := "s." + k.Quote(c.Name)
-	switch k {
-	case SQLite:
+	switch {
+	case k == SQLite:
 		return "+" + name // an expression has no declared type that a driver could look at
-	case MySQL:
-		switch c.Family {
-		case FamilyTime, FamilyDate, FamilyClock, FamilyUUID:
-			return "CAST(" + name + " AS CHAR)"
-		case FamilyFloat:
-			return name + " + 0e0" // a FLOAT is shown with six digits only
-		case FamilyBool:
-			return name + " + 0"
-		case FamilyInt:
-			if strings.HasPrefix(c.Declared, "bit") {
-				return name + " + 0"
-			}
-		}
-		return name
-	}
-	switch c.Family {
-	case FamilyInt, FamilyBytes:
-		return name
-	case FamilyBool:
-		return name + "::int"
-	case FamilyFloat:
-		return name + "::float8"
-	}
-	if c.zoned() {
+	case k == MySQL && strings.HasPrefix(c.Declared, "bit"):
+		return name + " + 0"
+	case k == PostgreSQL && c.zoned():
 		return "(" + name + " AT TIME ZONE 'UTC')::text"
 	}
-	return name + "::text"
+	const text = "CAST(? AS CHAR)"
+	form, own := map[Kind]map[Family]string{
+		MySQL: {FamilyTime: text, FamilyDate: text, FamilyClock: text, FamilyUUID: text, FamilyBool: "? + 0",
+			FamilyFloat: "? + 0e0"}, // a FLOAT is shown with six digits only
+		PostgreSQL: {FamilyInt: "?", FamilyBytes: "?", FamilyBool: "?::int", FamilyFloat: "?::float8"},
+	}[k][c.Family]
+	if !own {
+		return k.AsText(name)
+	}
+	return strings.Replace(form, "?", name, 1)
 }
 
 // Apart returns an expression that is another one for any two values of a column that are not the same, also
@@ -260,18 +258,13 @@ func (c *Column) Bits() int {
 	if c.Family != FamilyInt {
 		return 0
 	}
-	is := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(c.Declared, w) })
-	}
-	switch {
-	case is("tinyint"):
-		return 8
-	case is("smallint", "int2"):
-		return 16
-	case is("mediumint"):
-		return 24
-	case is("int") && !is("int8"):
-		return 32
+	for _, t := range []struct {
+		name string
+		bits int
+	}{{"tinyint", 8}, {"smallint", 16}, {"int2", 16}, {"mediumint", 24}, {"int8", 64}, {"int", 32}} {
+		if strings.HasPrefix(c.Declared, t.name) {
+			return t.bits
+		}
 	}
 	return 64
 }
@@ -433,6 +426,12 @@ func (c *Column) Holds(k Kind, n int64) bool {
 	return true
 }
 
+// Overflows reports whether a value is a text of more characters than the column has room for.
+func (c *Column) Overflows(v any) bool {
+	text, is := v.(string)
+	return is && c.MaxChars > 0 && len(text) > c.MaxChars && utf8.RuneCountInString(text) > c.MaxChars
+}
+
 // Object is something in a database that is no table of the catalog.
 type Object struct {
 	Kind string // view, sequence, schema and so on
@@ -448,11 +447,7 @@ func (t *Table) Order() []*Column {
 	if t.rowID != nil {
 		return []*Column{t.rowID}
 	}
-	columns := make([]*Column, len(t.Primary))
-	for i, name := range t.Primary {
-		columns[i] = t.Column(name)
-	}
-	return columns
+	return Mapped(t.Primary, t.Column)
 }
 
 // Numbered reports whether whole numbers say where a row is. SQLite may have anything in a column of numbers.

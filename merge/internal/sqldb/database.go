@@ -109,11 +109,7 @@ func (d *DB) EachSteady(ctx context.Context, s *Statement, fn func(values []any)
 func (d *DB) Strings(ctx context.Context, s *Statement) ([][]string, error) {
 	var all [][]string
 	err := d.Each(ctx, s, func(values []any) error {
-		texts := make([]string, len(values))
-		for i, v := range values {
-			texts[i] = Text(v)
-		}
-		all = append(all, texts)
+		all = append(all, Mapped(values, Text))
 		return nil
 	})
 	return all, err
@@ -126,13 +122,23 @@ func (d *DB) Number(ctx context.Context, s *Statement) (int64, error) {
 	return n, err
 }
 
+// Count returns how many rows the rest of a statement selects, from its FROM on.
+func (d *DB) Count(ctx context.Context, from ...string) (int64, error) {
+	return d.Number(ctx, d.SQL("SELECT COUNT(*)").Add(from...))
+}
+
+// Any reports whether the rest of a statement selects a row, from its FROM on.
+func (d *DB) Any(ctx context.Context, from ...string) (bool, error) {
+	rows, err := d.Strings(ctx, d.SQL("SELECT 1").Add(from...).Add(" LIMIT 1"))
+	return len(rows) > 0, err
+}
+
 // Holds reports whether there is a table with rows.
 func (d *DB) Holds(ctx context.Context, table string) (bool, error) {
 	if d.Tables[table] == nil {
 		return false, nil
 	}
-	rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(table), " LIMIT 1"))
-	return len(rows) > 0, err
+	return d.Any(ctx, " FROM ", d.Kind.Quote(table))
 }
 
 // Transaction runs fn between BEGIN and COMMIT, and rolls back if either fails.

@@ -391,7 +391,8 @@ func Same(wrote, got any, c *Column, raw bool) bool {
 		return isNumber(wrote) && isNumber(got) && sameNumber(a, b)
 	}
 	if strings.HasPrefix(c.Declared, "set(") { // Its members are shown in the order of the column.
-		return sameMembers(a, b)
+		members := func(text string) []string { return slices.Sorted(strings.SplitSeq(text, ",")) }
+		return slices.Equal(members(a), members(b))
 	}
 	switch c.Family {
 	case FamilyInt, FamilyBool, FamilyDecimal:
@@ -412,13 +413,6 @@ func Same(wrote, got any, c *Column, raw bool) bool {
 		return true // the column has a form that only its database knows
 	}
 	return false
-}
-
-func sameMembers(a, b string) bool {
-	left, right := strings.Split(a, ","), strings.Split(b, ",")
-	slices.Sort(left)
-	slices.Sort(right)
-	return slices.Equal(left, right)
 }
 
 func isNumber(v any) bool {

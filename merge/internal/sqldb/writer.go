@@ -142,11 +142,7 @@ func (w *Writer) text(n int) string {
 
 // ColumnNames returns the names of columns.
 func ColumnNames(columns []*Column) []string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = c.Name
-	}
-	return names
+	return Mapped(columns, func(c *Column) string { return c.Name })
 }
 
 // copyRows is an io.Reader of rows in the text format of COPY. It encodes rows while the server works on
@@ -217,70 +213,58 @@ func (r *copyRows) append(b []byte, values []any) []byte {
 // errNoCopy says that the driver does not offer COPY.
 var errNoCopy = errors.New("merge: the driver has no COPY")
 
-// copyMethod finds a method of pgx's own connection. The result is not valid if there is none of that form.
-func copyMethod(driver any, name string) reflect.Value {
+// copyMethod finds CopyFrom or CopyTo of pgx's own connection. The result is not valid if there is none of
+// that form.
+func copyMethod(driver any, name, stream string) (method reflect.Value) {
 	v := reflect.ValueOf(driver)
-	for _, step := range []string{"Conn", "PgConn"} {
-		method := v.MethodByName(step)
-		if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+	for _, step := range []struct{ name, form string }{
+		{"Conn", "func() *pgx.Conn"}, {"PgConn", "func() *pgconn.PgConn"},
+		{name, "func(context.Context, " + stream + ", string) (pgconn.CommandTag, error)"},
+	} {
+		if method.IsValid() {
+			v = method.Call(nil)[0]
+		}
+		if method = v.MethodByName(step.name); !method.IsValid() || method.Type().String() != step.form {
 			return reflect.Value{}
 		}
-		v = method.Call(nil)[0]
-	}
-	method, stream := v.MethodByName(name), reflect.TypeFor[io.Reader]()
-	if name == "CopyTo" {
-		stream = reflect.TypeFor[io.Writer]()
-	}
-	if !method.IsValid() || method.Type().NumOut() != 2 {
-		return reflect.Value{}
-	}
-	in := []reflect.Type{reflect.TypeFor[context.Context](), stream, reflect.TypeFor[string]()}
-	out := []reflect.Type{method.Type().Out(0), reflect.TypeFor[error]()}
-	if method.Type() != reflect.FuncOf(in, out, false) {
-		return reflect.Value{}
 	}
 	return method
 }
 
 // CopyFrom runs COPY FROM STDIN.
 func CopyFrom(ctx context.Context, d *DB, from io.Reader, text string) (int64, error) {
-	return runCopy(ctx, d, "CopyFrom", from, text)
+	return runCopy(ctx, d, "CopyFrom", "io.Reader", from, text)
 }
 
 // CopyTo runs COPY TO STDOUT.
 func CopyTo(ctx context.Context, d *DB, out io.Writer, text string) (int64, error) {
-	return runCopy(ctx, d, "CopyTo", out, text)
+	return runCopy(ctx, d, "CopyTo", "io.Writer", out, text)
 }
 
-func runCopy(ctx context.Context, d *DB, name string, stream any, text string) (n int64, err error) {
-	var failure error
+func runCopy(ctx context.Context, d *DB, name, form string, stream any, text string) (n int64, err error) {
+	// Errors are returned beside those of Raw: for one that Raw returned, database/sql would close the
+	// connection if the driver calls it bad.
 	raw := d.conn.Raw(func(driver any) error {
-		method := copyMethod(driver, name)
+		method := copyMethod(driver, name, form)
 		if !method.IsValid() {
-			failure = errNoCopy
+			err = errNoCopy
 			return nil
 		}
 		out := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(stream), reflect.ValueOf(text)})
 		if tag, ok := out[0].Interface().(interface{ RowsAffected() int64 }); ok {
 			n = tag.RowsAffected()
 		}
-		if err, ok := out[1].Interface().(error); ok {
-			failure = d.failed(err)
-		}
-		// Errors are returned through failure: for one that Raw returned, database/sql would close the
-		// connection if the driver calls it bad.
+		failure, _ := out[1].Interface().(error)
+		err = d.failed(failure)
 		return nil
 	})
-	if raw != nil {
-		return 0, d.failed(raw)
-	}
-	return n, failure
+	return n, cmp.Or(d.failed(raw), err)
 }
 
 // CanCopy reports whether the driver offers COPY.
 func CanCopy(d *DB) (ok bool) {
 	err := d.conn.Raw(func(driver any) error {
-		ok = copyMethod(driver, "CopyFrom").IsValid() && copyMethod(driver, "CopyTo").IsValid()
+		ok = copyMethod(driver, "CopyFrom", "io.Reader").IsValid()
 		return nil
 	})
 	return ok && err == nil
