@@ -15,7 +15,7 @@ import (
 // checker looks for everything that stands against a merge. It writes nothing but temporary tables in the
 // session of the target, which hold the decisions about single rows.
 type checker struct {
-	checking
+	*checking
 	decisions *decisions
 	schema    *schemaCheck
 	data      *dataCheck
@@ -24,15 +24,69 @@ type checker struct {
 	values    *valueCheck
 }
 
-// checking is what the parts of a check work on.
+// checking is what the parts of a check work on. What fails ends all of it: nothing is asked after the first
+// error, and the check ends with that.
 type checking struct {
 	ws      *workspace
 	report  *CheckReport
 	missing givenUp // what the target will not get
+	failed  error
+}
+
+// fail ends the check with an error, unless it is nil, or there was one before.
+func (c *checking) fail(err error) { c.failed = cmp.Or(c.failed, err) }
+
+// do calls functions until one of them fails.
+func (c *checking) do(ctx context.Context, all ...func(context.Context) error) {
+	if c.failed == nil {
+		c.failed = inTurn(ctx, all...)
+	}
+}
+
+// eachSource calls fn for every source table, parents first.
+func (c *checking) eachSource(fn func(j *tableJob, src *sourceTable, s *server)) {
+	for j, src := range c.ws.sources() {
+		if c.failed != nil {
+			return
+		}
+		if fn(j, src, src.owner); c.failed != nil {
+			c.failed = fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, c.failed)
+		}
+	}
+}
+
+// count returns how many rows the rest of a statement selects, from its FROM on.
+func (c *checking) count(ctx context.Context, d *sqldb.DB, from ...string) (n int64) {
+	if c.failed == nil {
+		n, c.failed = d.Count(ctx, from...)
+	}
+	return n
+}
+
+// some reports whether the rest of a statement selects a row, from its FROM on.
+func (c *checking) some(ctx context.Context, d *sqldb.DB, from ...string) (found bool) {
+	if c.failed == nil {
+		found, c.failed = d.Any(ctx, from...)
+	}
+	return found
+}
+
+// each calls fn for every row of a result, until it returns errEnough.
+func (c *checking) each(ctx context.Context, d *sqldb.DB, s *sqldb.Statement, fn func(values []any) error) {
+	if c.failed == nil {
+		err := d.Each(ctx, s, fn)
+		c.fail(notEnough(err))
+	}
+}
+
+// found reports a problem with some rows, unless there are none.
+func (c *checking) found(n int64, p Problem) {
+	p.Count = n
+	c.report.problemIf(n > 0, p)
 }
 
 func newChecker(ws *workspace, d *decisions) *checker {
-	c := checking{ws: ws, report: &CheckReport{Plan: ws.given.Hash()}, missing: givenUp{}}
+	c := &checking{ws: ws, report: &CheckReport{Plan: ws.given.Hash()}, missing: givenUp{}}
 	return &checker{
 		checking: c, decisions: d, schema: &schemaCheck{checking: c}, data: &dataCheck{checking: c},
 		ids: &idCheck{checking: c, origins: map[ofColumn]origin{}}, inside: &insideCheck{checking: c},
@@ -43,14 +97,14 @@ func newChecker(ws *workspace, d *decisions) *checker {
 // check is Check on a target that belongs to no merge. Its decisions stay in the temporary tables.
 func (c *checker) check(ctx context.Context) (*CheckReport, error) {
 	began := time.Now()
-	if err := c.look(ctx); err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+	if c.look(ctx); c.failed != nil {
+		return nil, fmt.Errorf("check: %w", c.failed)
 	}
 	return c.finish(began), nil
 }
 
 // look looks at everything, the plan and the catalogs first.
-func (c *checker) look(ctx context.Context) error {
+func (c *checker) look(ctx context.Context) {
 	for _, j := range c.ws.order {
 		c.report.Tables = append(c.report.Tables, TableReport{Name: j.name, Policy: j.plan.Policy,
 			Rows: map[string]int64{}, Left: map[string]int64{}})
@@ -59,45 +113,36 @@ func (c *checker) look(ctx context.Context) error {
 		c.report.problemIf(p.Code != CodeMissingTable || c.ws.known(p.Table), p)
 	}
 	c.schema.tables()
-	if err := c.schema.undecided(ctx); err != nil {
-		return err
-	}
+	c.schema.undecided(ctx)
 	c.schema.inventory()
 	c.schema.fires()
-	if err := c.schema.columns(ctx); err != nil {
-		return err
-	}
+	c.schema.columns(ctx)
 	c.schema.circles()
 	c.schema.ambiguous()
-	if err := cmp.Or(c.schema.closed(ctx), c.schema.repeated(ctx), c.schema.defaults(ctx)); err != nil {
-		return err
-	}
+	c.schema.closed(ctx)
+	c.schema.repeated(ctx)
+	c.schema.defaults(ctx)
 	leaseProblems(c.ws, c.report)
 	// After each of these, all others would fail for the same reasons. The second one decides which rows are
 	// copied, so it comes before all that looks at them.
-	for _, step := range []func() error{
-		func() error { return c.schema.expressions(ctx) },
-		func() error { return c.ws.elsewhere.find(ctx, c.report) },
-	} {
-		if len(c.report.Problems) > 0 {
-			return nil
-		}
-		if err := step(); err != nil {
-			return err
+	elsewhere := func(ctx context.Context) { c.ws.elsewhere.find(ctx, c.checking) }
+	for _, step := range []func(context.Context){c.schema.expressions, elsewhere, c.rows} {
+		if c.failed == nil && len(c.report.Problems) == 0 {
+			step(ctx)
 		}
 	}
-	if len(c.report.Problems) > 0 {
-		return nil
-	}
-	for _, step := range []func(context.Context) error{
+}
+
+// rows looks at the rows, of the target first.
+func (c *checker) rows(ctx context.Context) {
+	for _, step := range []func(context.Context){
 		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans, c.inside.disputed, c.inside.check,
 		c.conflicts, c.data.quiet, c.data.estimate, c.balance,
 	} {
-		if err := step(ctx); err != nil {
-			return err
+		if c.failed == nil {
+			step(ctx)
 		}
 	}
-	return nil
 }
 
 func (c *checker) finish(began time.Time) *CheckReport {
@@ -125,75 +170,49 @@ func (c *checker) finish(began time.Time) *CheckReport {
 
 // conflicts resolves the conflicts of every table, parents first, so that references to merged rows are
 // known.
-func (c *checker) conflicts(ctx context.Context) error {
-	if err := c.decisions.begin(ctx); err != nil {
-		return err
-	}
-	if err := c.decisions.count(ctx); err != nil {
-		return err
-	}
+func (c *checker) conflicts(ctx context.Context) {
+	c.do(ctx, c.decisions.begin, c.decisions.count)
 	c.overflow()
 	c.report.Gaps = c.ws.offsets.gaps
-	if len(c.ws.offsets.faults) > 0 {
-		return nil // There are no new keys that could be compared.
-	}
-	if c.inside.broken {
-		return nil // What cannot be read cannot be changed either.
+	// Without new keys nothing can be compared, and what cannot be read cannot be changed either.
+	if c.failed != nil || len(c.ws.offsets.faults) > 0 || c.inside.broken {
+		return
 	}
 	// The stages of the conflicts have the types of the target: they could not take what it refuses.
-	if err := c.values.all(ctx, false); err != nil || c.values.refused {
-		return err
+	if c.values.all(ctx, false); c.failed != nil || c.values.refused {
+		return
 	}
 	p := c.ws.newProgress("check", c.data.total)
 	for _, j := range c.ws.order {
-		keys, err := c.open(ctx, j)
-		if err != nil {
-			return err
-		}
-		if len(keys) == 0 {
-			continue
-		}
-		if err := c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) }); err != nil {
-			return err
-		}
-		if c.report.table(j.name).Dropped > 0 {
-			c.collapsedParent(j)
-		}
-		if err := c.decisions.count(ctx); err != nil {
-			return err
+		if keys := c.open(ctx, j); c.failed == nil && len(keys) > 0 {
+			c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) })
+			if c.report.table(j.name).Dropped > 0 {
+				c.collapsedParent(j)
+			}
+			c.do(ctx, c.decisions.count)
 		}
 	}
 	p.report()
-	if len(c.report.Problems) > 0 {
-		return nil // decisions that cannot be carried out would only be reported twice
+	if c.failed == nil && len(c.report.Problems) == 0 { // of what cannot be carried out, it would say the same
+		c.values.all(ctx, true)
 	}
-	return c.values.all(ctx, true)
 }
 
 // open returns the keys of a table in which rows could be equal.
-func (c *checker) open(ctx context.Context, j *tableJob) ([]sqldb.UniqueKey, error) {
-	var keys []sqldb.UniqueKey
+func (c *checker) open(ctx context.Context, j *tableJob) (keys []sqldb.UniqueKey) {
 	if len(j.present()) == 0 {
-		return nil, nil
+		return nil
 	}
-	for _, k := range j.target.Keys() {
-		if !j.plan.Rename.changes(k) {
-			disjoint, err := c.ids.disjoint(ctx, j, k)
-			if err != nil {
-				return nil, err
-			}
-			if disjoint {
-				continue
-			}
-		}
-		if !j.computed(k) {
+	all := slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
+	for _, k := range all {
+		if j.plan.Rename.changes(k) || !c.ids.disjoint(ctx, j, k) {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 && j.keyed() {
-		keys = slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
+		return all
 	}
-	return keys, nil
+	return keys
 }
 
 // collapsedParent reports references to merged rows that cannot be led to the rows that stay: those to other
@@ -233,10 +252,11 @@ func (c *checker) overflow() {
 }
 
 // resolve resolves the conflicts of a table in some of its keys and reports those that no policy decides.
-func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueKey, tick func(int)) error {
+func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueKey, tick func(int)) {
 	r, err := newResolver(ctx, c.decisions, j, keys, c.report, tick)
 	if err != nil {
-		return err
+		c.fail(err)
+		return
 	}
 	c.report.Problems = append(c.report.Problems, r.stage.narrow...)
 	switch p := j.plan; {
@@ -252,14 +272,14 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 			err = r.undecided(ctx, key)
 		}
 	}
-	return cmp.Or(err, errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx)))
+	c.fail(cmp.Or(err, errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))))
 }
 
 // balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
 // As long as there is another problem, the numbers are not those of the merge.
-func (c *checker) balance(ctx context.Context) error {
+func (c *checker) balance(ctx context.Context) {
 	if len(c.report.Problems) > 0 {
-		return nil
+		return
 	}
 	for share, n := range c.decisions.drops {
 		c.missing.add(share, GivenUp{Collapsed: n, Differing: c.decisions.differing[share]})
@@ -271,10 +291,7 @@ func (c *checker) balance(ctx context.Context) error {
 		for i, s := range c.ws.servers {
 			one := c.missing[tableServer{name, s.Number}]
 			if s.db.Tables[name] != nil && !table.Policy.copies() {
-				n, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", newSelection(c.ws, i).table(name)))
-				if err != nil {
-					return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
-				}
+				n := c.count(ctx, s.db, " FROM ", newSelection(c.ws, i).table(name))
 				if one = (GivenUp{Skipped: n}); table.Policy == Rebuild {
 					one = GivenUp{Rebuilt: n}
 				}
@@ -292,7 +309,6 @@ func (c *checker) balance(ctx context.Context) error {
 		}
 		c.report.problemIf(all != planned, unbalanced(name, all, planned, servers))
 	}
-	return nil
 }
 
 // unbalanced is the problem that a plan gives up other rows of a table than the merge would.

@@ -15,44 +15,32 @@ import (
 
 // dataCheck looks at the rows of the sources.
 type dataCheck struct {
-	checking
+	*checking
 	fingerprints map[tableServer]string // as they were when the check began
 	total        int64                  // how many rows will be copied
 }
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
 // undo a merge.
-func (c *dataCheck) emptyTarget(ctx context.Context) error {
+func (c *dataCheck) emptyTarget(ctx context.Context) {
 	for name, p := range sorted(c.ws.plan.Tables) {
-		if p.Policy == Skip {
-			continue
-		}
-		filled, err := c.ws.target.Holds(ctx, name)
-		if err != nil {
-			return err
-		}
+		filled := p.Policy != Skip && c.ws.target.Tables[name] != nil &&
+			c.some(ctx, c.ws.target, " FROM ", c.ws.target.Kind.Quote(name))
 		c.report.problemIf(filled, Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
 			Message: "the table already holds rows",
 			Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
 	}
-	return nil
 }
 
 // counts counts the rows that are copied and the rows that are left out.
-func (c *dataCheck) counts(ctx context.Context) (err error) {
-	if c.fingerprints, err = fingerprints(ctx, c.ws, c.ws.copied); err != nil {
-		return err
-	}
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (c *dataCheck) counts(ctx context.Context) {
+	c.fingerprints = c.marks(ctx)
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		all, err := rowsIn(c.fingerprints[src.share()])
-		if err != nil {
-			return err
-		}
+		c.fail(err)
 		kept := all
 		if src.sel.kept(j, "s") != "" {
-			if kept, err = s.db.Number(ctx, s.db.SQL("SELECT COUNT(*)", src.sel.rows(src))); err != nil {
-				return err
-			}
+			kept = c.count(ctx, s.db, src.sel.rows(src))
 		}
 		t := c.report.table(j.name)
 		t.Rows[s.Name] = kept
@@ -63,17 +51,19 @@ func (c *dataCheck) counts(ctx context.Context) (err error) {
 			case j.plan.Where == "":
 				met = all
 			case j.plan.Orphans == "drop":
-				met, err = s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", src.sel.table(j.name),
-					" AS s WHERE (", j.plan.Where, ")"))
-				if err != nil {
-					return err
-				}
+				met = c.count(ctx, s.db, " FROM ", src.sel.table(j.name), " AS s WHERE (", j.plan.Where, ")")
 			}
 			c.missing.add(src.share(), GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
 		c.total += kept
-		return nil
 	})
+}
+
+// marks returns the fingerprints of the tables that are copied.
+func (c *dataCheck) marks(ctx context.Context) map[tableServer]string {
+	all, err := fingerprints(ctx, c.ws, c.ws.copied)
+	c.fail(err)
+	return all
 }
 
 // beginsWithZero reports whether a text is a number that has zeros in front. The number 0 itself means none.
@@ -84,82 +74,70 @@ func beginsWithZero(text string) bool {
 
 // quiet takes the fingerprints again after all other checks, which shows whether a source is still written
 // to.
-func (c *dataCheck) quiet(ctx context.Context) error {
-	now, err := fingerprints(ctx, c.ws, c.ws.copied)
-	if err != nil {
-		return err
-	}
+func (c *dataCheck) quiet(ctx context.Context) {
+	now := c.marks(ctx)
 	for j, src := range c.ws.sources() {
 		before, after := c.fingerprints[src.share()], now[src.share()]
 		c.report.problemIf(before != after, Problem{Code: CodeNotQuiet, Server: src.owner.Name, Table: j.name,
 			Message: "it had " + before + " and now has " + after, Remedy: "stop the game server first"})
 	}
-	return nil
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
-func (c *dataCheck) orphans(ctx context.Context) error {
+func (c *dataCheck) orphans(ctx context.Context) {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
-			if err := c.unmet(ctx, j, ref); err != nil {
-				return err
-			}
+			c.unmet(ctx, j, ref)
 		}
 	}
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, ref := range j.refs {
-			if err := c.orphansOf(ctx, j, src, s, ref); err != nil {
-				return err
-			}
+			c.orphansOf(ctx, j, src, s, ref)
 		}
-		return cmp.Or(c.padded(ctx, j, src, s), c.copiedNames(ctx, src, s), c.besideWhen(ctx, j, s),
-			c.nullKeys(ctx, j, src, s))
+		c.padded(ctx, j, src, s)
+		c.copiedNames(ctx, src, s)
+		c.besideWhen(ctx, j, s)
+		c.nullKeys(ctx, j, src, s)
 	})
 }
 
 // unmet warns of a condition that no row of any server meets, though some have a value: its texts may be
 // written for another database.
-func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) error {
+func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) {
 	filled := false
 	for _, src := range j.present() {
 		met := src.sel.refers(j, ref, "s")
-		if ref.When == "" || met == "" {
-			return nil
+		rows := func(condition string) bool {
+			return c.some(ctx, src.owner.db, " FROM ", src.sel.table(j.name), " AS s WHERE ", condition)
 		}
-		conditions := []string{met}
-		if col := src.table.Column(ref.Columns[0]); col != nil { // the server may lack what the plan sets
-			some := src.owner.db.Kind.Quote(col.Name) + " IS NOT NULL"
-			if col.Family.Exact() {
-				some = src.owner.db.Kind.Quote(col.Name) + " <> 0"
-			}
-			conditions = append(conditions, some)
+		if ref.When == "" || met == "" || rows(met) {
+			return
 		}
-		for _, condition := range conditions {
-			rows, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT 1 FROM ", src.sel.table(j.name),
-				" AS s WHERE ", condition, " LIMIT 1"))
-			if err != nil || len(rows) > 0 && condition == met {
-				return err
-			}
-			filled = filled || len(rows) > 0
-		}
+		col := src.table.Column(ref.Columns[0]) // the server may lack what the plan sets
+		filled = filled || col != nil && rows(filledIn(src.owner.db.Kind, col))
 	}
 	if filled {
 		c.report.warn(Problem{Code: CodePlan, Table: j.name, Column: strings.Join(ref.Columns, ", "),
 			Message: "no row of any server meets " + ref.When + ", which selects those that refer to " + ref.Parent,
 			Remedy:  "see whether it is meant so: MySQL and MariaDB want each backslash in a text twice"})
 	}
-	return nil
+}
+
+// filledIn returns the condition that a row may have a key in a column.
+func filledIn(k sqldb.Kind, c *sqldb.Column) string {
+	if c.Family.Exact() {
+		return k.Quote(c.Name) + " <> 0"
+	}
+	return k.Quote(c.Name) + " IS NOT NULL"
 }
 
 // copiedNames refuses copies of names most of which are not those of the rows that their references lead to:
 // they would get the new names of others.
-func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server) error {
+func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server) {
 	for _, n := range src.repeats {
 		name := c.ws.jobs[n.parent].plan.Rename.Column
 		if n.alone() {
-			if err := c.standing(ctx, src, s, n); err != nil {
-				return err
-			}
+			c.standing(ctx, src, s, n)
 		}
 		if n.alone() || slices.Contains(n.ref.Target, name) {
 			continue // a foreign key to the name cannot be wrong
@@ -167,9 +145,7 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 		ref := n.ref.Columns[0]
 		others, hits, all, err := namesOfOthers(ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
 			place{n.parent, name})
-		if err != nil {
-			return err
-		}
+		c.fail(err)
 		c.report.problemIf(others, Problem{Code: CodeNameCopy, Server: s.Name,
 			Table: src.job.name, Column: n.column,
 			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
@@ -178,7 +154,6 @@ func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server
 				"of " + n.parent + "; or remove ref:, and each text that is a name on its server follows; or " +
 				"remove the entry, and such texts stay as they are"})
 	}
-	return nil
 }
 
 // namesOfOthers reports whether most texts of a column are not the names of the rows that the column ref
@@ -212,11 +187,11 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 
 // standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts
 // that are names but for case and blanks, because only exact names follow.
-func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) error {
+func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) {
 	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, src.sel
 	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
 	if own == nil || copied == nil {
-		return nil
+		return
 	}
 	name, text := "pn."+k.Quote(own.Name), "s."+k.Quote(copied.Name)
 	exact := func(column *sqldb.Column, form, value string) string {
@@ -227,57 +202,40 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			name + " IS NOT NULL AND (" + cmp.Or(parent.plan.Rename.When, "1 = 1") + "))"
 	}
 	const same, alike = "%s", "LOWER(TRIM(%s))"
-	several, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM (SELECT x FROM ", names(same),
-		" AS found GROUP BY x HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text),
-		" FROM ", sel.table(src.table.Name), " AS s)"))
-	if err != nil {
-		return err
-	}
-	found := Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column, Count: several,
+	rows := " FROM " + sel.table(src.table.Name) + " AS s"
+	found := Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
 		Message: "several rows of " + n.parent + " have a name that stands here, so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
 			"; or give one of the rows another name on its server; or remove the entry"}
-	c.report.problemIf(several > 0, found)
-	stay, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", sel.table(src.table.Name),
-		" AS s WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ", exact(copied, same, text),
-		" NOT IN ", names(same)))
-	if stay > 0 {
-		found.Count = stay
-		found.Message = "texts are names of " + n.parent + " but for case and blanks, and only exact names follow"
-		found.Remedy = "write these texts on the server as the names are written, if they are meant to be these"
-		c.report.warn(found)
+	c.found(c.count(ctx, s.db, " FROM (SELECT x FROM ", names(same), " AS found GROUP BY x ",
+		"HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text), rows, ")"), found)
+	warn := func(count int64, message, remedy string) {
+		if found.Count = count; count > 0 {
+			found.Message, found.Remedy = message, remedy
+			c.report.warn(found)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	others, longer, err := c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
-		copied.ReadExpression(k), ", COUNT(*) FROM ", sel.table(src.table.Name), " AS s WHERE ",
-		exact(copied, alike, text), " NOT IN ", names(alike), " GROUP BY ", text, " LIMIT 10000"))
-	if longer > 0 {
-		found.Count = longer
-		found.Message = "texts begin with names of " + n.parent + " and go on, and only whole names follow"
-		found.Remedy = "correct these texts on the server, or accept that they keep the old names"
-		c.report.warn(found)
-	}
-	if others > 0 {
-		found.Count = others
-		found.Message = "texts are names of " + n.parent + " on other servers only, and lead to their rows " +
-			"after the merge"
-		found.Remedy = "if the rows of these names were deleted here, change or delete these texts on the " +
-			"server; or declare the column under references:, and check says what to do with those that lead " +
-			"nowhere"
-		c.report.warn(found)
-	}
-	return err
+	warn(c.count(ctx, s.db, rows, " WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ",
+		exact(copied, same, text), " NOT IN ", names(same)),
+		"texts are names of "+n.parent+" but for case and blanks, and only exact names follow",
+		"write these texts on the server as the names are written, if they are meant to be these")
+	others, longer := c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
+		copied.ReadExpression(k), ", COUNT(*)", rows, " WHERE ", exact(copied, alike, text), " NOT IN ",
+		names(alike), " GROUP BY ", text, " LIMIT 10000"))
+	warn(longer, "texts begin with names of "+n.parent+" and go on, and only whole names follow",
+		"correct these texts on the server, or accept that they keep the old names")
+	warn(others, "texts are names of "+n.parent+" on other servers only, and lead to their rows after the "+
+		"merge", "if the rows of these names were deleted here, change or delete these texts on the server; or "+
+		"declare the column under references:, and check says what to do with those that lead nowhere")
 }
 
 // ofOthers counts the rows with texts that are names on another server, and those with longer texts that
 // begin with a name of their own server. The query returns a few thousand texts at most, and how many rows
 // have each.
 func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (others,
-	longer int64, err error) {
+	longer int64) {
 	rows, begun := map[string]int64{}, map[string]int64{}
-	err = s.db.Each(ctx, query, func(values []any) error {
+	c.each(ctx, s.db, query, func(values []any) error {
 		counts, err := numbers(values[1])
 		if err == nil {
 			text := sqldb.Text(values[0])
@@ -293,21 +251,21 @@ func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *
 		if o == s {
 			asked, n = begun, &longer
 		}
-		if err != nil || o.db.Tables[name.table].Column(name.column) == nil {
+		if c.failed != nil || o.db.Tables[name.table].Column(name.column) == nil {
 			continue
 		}
-		var found map[string]bool
-		found, err = newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(asked)), name)
+		found, err := newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(asked)), name)
+		c.fail(err)
 		for text := range found {
 			*n += asked[text]
 			delete(asked, text)
 		}
 	}
-	return others, longer, err
+	return others, longer
 }
 
 // padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
-func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
+func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) {
 	for _, l := range j.follows.links {
 		own := src.table.Column(l.column)
 		if own == nil || own.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
@@ -317,7 +275,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		k, n := s.db.Kind, int64(0)
 		q := s.db.SQL("SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
 			k.Quote(l.column), " LIKE '%0%'")
-		err := s.db.Each(ctx, q, func(values []any) error {
+		c.each(ctx, s.db, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
 			if l.list != "" {
 				keys = strings.Split(keys[0], l.list)
@@ -327,75 +285,54 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		c.report.problemIf(n > 0, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
-			Count: n, Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be " +
-				"written without",
+		c.found(n, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
+			Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be written " +
+				"without",
 			Remedy: "remove the zeros on the server, or give the column a value by set:"})
 	}
-	return nil
 }
 
 // nullKeys refuses rows with NULL in a column by which rows become one. To a database they are equal to no
 // other row, and a game may mean one row of the whole server by it, such as the account of a club that has no
 // owner.
-func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable, s *server) error {
-	if !j.plan.Policy.collapses() {
-		return nil
-	}
+func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable, s *server) {
 	for _, name := range j.plan.Key {
 		value, own, _ := src.sel.given(j, name, "s")
 		if own == nil || !own.Nullable {
 			continue
 		}
-		n, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*)", src.sel.rows(src, value+" IS NULL")))
-		if err != nil {
-			return err
-		}
-		c.report.problemIf(n > 0, Problem{Code: CodeNull, Server: s.Name, Table: j.name, Column: name, Count: n,
+		c.found(c.count(ctx, s.db, src.sel.rows(src, value+" IS NULL")), Problem{Code: CodeNull, Server: s.Name,
+			Table: j.name, Column: name,
 			Message: "NULL in a column of the key by which rows become one, so they would be equal to no other row",
 			Remedy: "give the column a value by set:, such as COALESCE(" + name + ", a value that no row has); " +
 				"or name other columns under key:; or leave such rows out by where:"})
 	}
-	return nil
 }
 
 func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
-	ref sqldb.Reference) error {
+	ref sqldb.Reference) {
 	sel := src.sel
 	missing := sel.orphan(j, ref, "s")
 	if missing == "" {
-		return nil
+		return
 	}
-	own := "1 = 1"
-	if j.plan.Where != "" {
-		own = "(" + j.plan.Where + ")"
-	}
-	count := func(condition string) (int64, error) {
-		return s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ",
-			s.db.Kind.Quote(src.table.Name), " AS s WHERE ", own, " AND ", condition))
+	count := func(condition string) int64 {
+		return c.count(ctx, s.db, " FROM ", sel.table(j.name), " AS s WHERE (", cmp.Or(j.plan.Where, "1 = 1"),
+			") AND ", condition)
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
 		Message: "the reference leads to a row of " + ref.Parent + " that does not exist or is not copied"}
+	n := int64(0)
 	if !c.ws.elsewhere.known[leadingOf(j, ref, src.server)].none { // which has looked already
-		var err error
-		if p.Count, err = count(missing); err != nil {
-			return err
-		}
+		n = count(missing)
 	}
 	if c.ws.policy(ref.Parent) == Skip {
 		p.Message = "the reference leads to a row of " + ref.Parent + ", which the plan skips, that the target " +
 			"does not have"
 	}
-	wrong, err := c.leadsNowhere(j, src, ref, p.Count, count)
-	if err != nil {
-		return err
-	}
 	report := c.report.problem
 	switch {
-	case wrong:
+	case c.leadsNowhere(j, src, ref, n, count):
 		p.Message = "not one value is a key of " + ref.Parent + " on this server, so the reference looks wrong"
 		p.Remedy = "correct it under references: of the table; or, if these rows are really not wanted, leave " +
 			"them out by where: of the table"
@@ -408,51 +345,45 @@ func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable
 	default:
 		p.Remedy = c.orphanAnswers(j, ref)
 	}
-	if p.Count > 0 {
+	if p.Count = n; n > 0 {
 		report(p)
 	}
 	if j.plan.Orphans != "drop" || !slices.ContainsFunc(j.circular,
 		func(r sqldb.Reference) bool { return r.Parent == ref.Parent }) {
-		return nil
+		return
 	}
 	// In a circle, a dropped row may be the parent of another row, and so on. Only one step of that is
 	// followed.
 	kept, keptParent := sel.kept(j, "s"), sel.kept(c.ws.jobs[ref.Parent], "q")
 	if keptParent == "" {
-		return nil
+		return
 	}
-	p.Count, err = count(kept + " AND " + c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+
-		" AND "+sel.without(j, ref, "s", "q", keptParent)))
 	p.Message = "the reference leads to a row of " + ref.Parent +
 		" that is dropped as an orphan itself, in a circle"
 	p.Remedy = "set orphans: null on the table"
-	c.report.problemIf(p.Count > 0, p)
-	return err
+	c.found(count(kept+" AND "+c.ws.elsewhere.unless(sel, j, ref, "s", sel.refers(j, ref, "s")+" AND "+
+		sel.without(j, ref, "s", "q", keptParent))), p)
 }
 
 // leadsNowhere reports whether no row of a server leads anywhere by a reference that only the plan declares,
 // though the plan drops or empties what leads nowhere. n is how many rows lead to nothing that is copied. A
 // single row says nothing.
 func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Reference, n int64,
-	count func(condition string) (int64, error)) (bool, error) {
+	count func(condition string) int64) bool {
 	parent := c.ws.jobs[ref.Parent]
 	refuses := j.plan.Orphans != "drop" && j.plan.Orphans != "null"
 	if n < 2 || refuses || ref.Enforced || parent == nil || parent.sources[src.server] == nil {
-		return false, nil
+		return false
 	}
 	refers := src.sel.refers(j, ref, "s")
-	all, err := count(refers)
-	if err != nil || all > n {
-		return false, err
-	}
-	missing, err := count(c.ws.elsewhere.unless(src.sel, j, ref, "s", refers+" AND "+
+	all := count(refers)
+	return all <= n && all == count(c.ws.elsewhere.unless(src.sel, j, ref, "s", refers+" AND "+
 		src.sel.without(j, ref, "s", "q", "1 = 1")))
-	return missing == all, err
 }
 
 // besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
 // They may refer to the same table, or to another one whose keys change.
-func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) error {
+func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) {
 	for name, when := range sorted(j.whens()) {
 		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
@@ -473,9 +404,7 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 		}
 		keys = append(own, keys...) // Rows beside a condition most likely refer to what the others refer to.
 		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
-		if err != nil {
-			return err
-		}
+		c.fail(err)
 		problem := Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: name}
 		var perhaps []string
 		for _, b := range found {
@@ -502,7 +431,6 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) erro
 			c.report.warn(problem)
 		}
 	}
-	return nil
 }
 
 // orphanAnswers says what can be done about orphans. What keeps rows and references comes first.
@@ -533,7 +461,7 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as
 // reading.
-func (c *dataCheck) estimate(ctx context.Context) error {
+func (c *dataCheck) estimate(ctx context.Context) {
 	var largest *sourceTable
 	maxRows := int64(0)
 	for j, src := range c.ws.sources() {
@@ -542,20 +470,19 @@ func (c *dataCheck) estimate(ctx context.Context) error {
 		}
 	}
 	if largest == nil {
-		return nil
+		return
 	}
 	began := time.Now()
 	input := &reader{src: largest, size: 1000, refused: func(string, pair, error) {}}
 	sample, err := input.page(ctx)
-	if err == nil && sample.read > 0 {
+	if c.fail(err); sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}
-	return err
 }
 
 // idCheck finds out which server made the IDs in a column.
 type idCheck struct {
-	checking
+	*checking
 	origins map[ofColumn]origin
 }
 
@@ -574,16 +501,13 @@ type origin struct {
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
 // so most tables need no further comparison. One server after the other is asked: a database that only looks
 // for what others have made answers four times as fast as one that counts all.
-func (c *idCheck) check(ctx context.Context) error {
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (c *idCheck) check(ctx context.Context) {
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
-			return nil
+			return
 		}
 		column := src.pairs[src.key[0]].target.Name
-		o, err := c.origin(ctx, src, column)
-		if err != nil {
-			return err
-		}
+		o := c.origin(ctx, src, column)
 		follows := func(l sourceLink) bool {
 			return l.column == column && c.ws.jobs[l.parent].plan.Renumber != ""
 		}
@@ -606,16 +530,15 @@ func (c *idCheck) check(ctx context.Context) error {
 				c.report.problem(p)
 			}
 		}
-		return nil
 	})
 }
 
 // origin counts the IDs in a column by server. The database leaves out those that the server itself has made,
 // which are mostly all: it would take several times as long to group them.
-func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (origin, error) {
+func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) origin {
 	key := ofColumn{src.share(), column}
 	if o, ok := c.origins[key]; ok {
-		return o, nil
+		return o
 	}
 	db, l := src.owner.db, c.ws.layout
 	name := sqldb.Wide(db.Kind, "s."+db.Kind.Quote(column)) // it may be a decimal there
@@ -627,7 +550,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 	}
 	q := db.SQL("SELECT ", madeBy, " AS made_by, COUNT(*)", src.sel.rows(src, conditions...), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
-	err := db.Each(ctx, q, func(values []any) error {
+	c.each(ctx, db, q, func(values []any) error {
 		n, err := numbers(values...)
 		switch {
 		case err != nil:
@@ -639,52 +562,44 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) (
 		return err
 	})
 	c.origins[key] = o
-	return o, err
+	return o
 }
 
 // disjoint reports whether no two rows can be equal in a key. That is so if one column of the key holds
 // only IDs of its own server, and if every server itself enforces the same key in the same way.
-func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) (bool, error) {
-	if !k.Simple() {
-		return false, nil
+func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) bool {
+	joined := func(ref sqldb.Reference) bool { // two references may be changed to one row
+		return slices.ContainsFunc(ref.Columns, k.Covers) && c.ws.copied(ref.Parent) &&
+			c.report.table(ref.Parent).Dropped > 0
 	}
-	for _, name := range k.Columns() {
-		for _, ref := range j.refs {
-			follows := slices.Contains(ref.Columns, name) && c.ws.copied(ref.Parent)
-			if follows && c.report.table(ref.Parent).Dropped > 0 {
-				return false, nil // two references may be changed to one row
-			}
-		}
+	if !k.Simple() || slices.ContainsFunc(j.refs, joined) {
+		return false
 	}
 	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
-		return c.ws.offsets.separates(ctx, j)
+		return !slices.ContainsFunc(j.present(), func(src *sourceTable) bool { return c.keeps(ctx, src) })
 	}
 	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
-	if slices.ContainsFunc(j.present(), other) {
-		return false, nil
-	}
-	for _, name := range k.Columns() {
-		if own, err := c.own(ctx, j, name); err != nil || own {
-			return own, err
-		}
-	}
-	return false, nil
+	return !slices.ContainsFunc(j.present(), other) &&
+		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(ctx, j, name) })
+}
+
+// keeps reports whether a row of a renumbered table keeps its key, which another server may have as well.
+func (c *idCheck) keeps(ctx context.Context, src *sourceTable) bool {
+	return c.some(ctx, src.owner.db, fmt.Sprintf(" FROM %s WHERE %[2]s IS NULL OR %[2]s < 0 OR %[2]s >= %[3]d",
+		src.sel.table(src.table.Name), src.owner.db.Kind.Quote(src.job.key().Name), c.ws.layout.least))
 }
 
 // own reports whether a column holds only IDs that the server of the row has made.
-func (c *idCheck) own(ctx context.Context, j *tableJob, column string) (bool, error) {
-	if j.target.Column(column).Family != sqldb.FamilyInt {
-		return false, nil
-	}
-	for _, src := range j.present() {
-		if source := src.table.Column(column); source == nil || source.Family != sqldb.FamilyInt {
-			return false, nil
+func (c *idCheck) own(ctx context.Context, j *tableJob, column string) bool {
+	whole := j.target.Column(column).Family == sqldb.FamilyInt
+	return whole && !slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
+		source := src.table.Column(column)
+		if source == nil || source.Family != sqldb.FamilyInt {
+			return true
 		}
-		if o, err := c.origin(ctx, src, column); err != nil || o.plain > 0 || len(o.others) > 0 {
-			return false, err
-		}
-	}
-	return true, nil
+		o := c.origin(ctx, src, column)
+		return o.plain > 0 || len(o.others) > 0
+	})
 }
 
 // sameKey reports whether a source enforces a key itself, with the same comparison of values.
@@ -719,71 +634,79 @@ func (c *idCheck) sameKey(src *sourceTable, k sqldb.UniqueKey) bool {
 // nowhere moves with the keys of its server. Among them it leads to no row for ever, because no server counts
 // there any more. Beyond them it could lead to the row of another server.
 type insideCheck struct {
-	checking
+	*checking
 	broken bool // keys inside of a column, or of a column, cannot be changed
 }
 
 const remedyOfInside = "correct it on its server, leave such rows out by when: on the reference, or give " +
 	"the column a value by set:"
 
-func (c *insideCheck) check(ctx context.Context) error {
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (c *insideCheck) check(ctx context.Context) {
+	c.do(ctx, c.ws.offsets.find)
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		var links []*insideLink
 		for _, l := range slices.Concat(src.links, src.adrift) {
 			if !l.inside() {
 				continue
 			}
-			column := strings.Join(l.columns(), "+")
-			if l.list == "" {
-				column += " " + strings.TrimPrefix(l.as(), "path ")
-			}
-			p := Problem{Server: s.Name, Table: j.name, Column: column, Remedy: remedyOfInside}
-			moved, err := c.ws.offsets.moved(ctx, c.ws.jobs[l.parent], src.server)
-			if err != nil {
-				return err
-			}
-			links = append(links, &insideLink{sourceLink: l, moved: moved, broken: p, lost: p,
-				gone: Problem{Server: s.Name, Table: j.name, Column: column}})
-		}
-		if len(links) == 0 {
-			return nil
+			links = append(links, &insideLink{sourceLink: l, moved: c.moved(ctx, c.ws.jobs[l.parent], src.server)})
 		}
 		input := &reader{src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
-		for page := (chunk{}); !page.ended; {
+		for page := (chunk{}); len(links) > 0 && !page.ended && c.failed == nil; {
 			var err error
-			if page, err = input.page(ctx); err != nil {
-				return err
-			}
+			page, err = input.page(ctx)
+			c.fail(err)
 			for _, l := range links {
-				if err := l.look(ctx, c.ws, src, page.rows); err != nil {
-					return fmt.Errorf("the references in %s: %w", l.column, err)
-				}
+				c.look(ctx, l, src, page.rows)
 			}
 		}
 		for _, l := range links {
-			c.report.problemIf(l.broken.Count > 0, l.broken)
-			c.report.problemIf(l.lost.Count > 0, l.lost)
-			if l.gone.Count > 0 {
-				c.report.warn(l.gone)
-			}
-			c.broken = c.broken || l.broken.Count > 0
+			c.report.Problems = slices.Concat(c.report.Problems, l.broken, l.lost)
+			c.report.Warnings = append(c.report.Warnings, l.gone...)
+			c.broken = c.broken || len(l.broken) > 0
 		}
-		return nil
 	})
+}
+
+// moved returns the range in which all numbers move with the keys of a table of a server, and no key of
+// another server lies afterwards. There is none if no row keeps its own key of these, because then nothing in
+// the target shows by how much they have moved. On a server without the table nothing moves, and new keys
+// that lie apart on all servers leave out what stands there.
+func (c *insideCheck) moved(ctx context.Context, j *tableJob, server int) keySpan {
+	key, src, span, least := j.key(), j.sources[server], keySpan{0, -1}, c.ws.layout.least
+	switch {
+	case j.plan.Renumber == "" || j.plan.Policy.collapses() || key.Family != sqldb.FamilyInt:
+	case src == nil && j.plan.Renumber == Apart && c.ws.plan.Apart != apartOthers:
+		span.greatest = least - 1
+	case src != nil && c.some(ctx, src.owner.db, src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
+		src.owner.db.Kind.Quote(key.Name), least-1))):
+		if span = c.ws.offsets.spans[j.name][server]; j.plan.Renumber == Behind {
+			span.least = 1
+		}
+	}
+	return span
 }
 
 // insideLink is a reference inside of a column, and what is wrong with its rows.
 type insideLink struct {
 	sourceLink
-	moved        keySpan // the keys of the server that move together, also those of rows that are gone
-	broken, lost Problem // of rows that cannot be read, and of those with a key that leads nowhere
-	gone         Problem // of rows with a key that leads nowhere, and goes on to do so
+	moved        keySpan  // the keys of the server that move together, also those of rows that are gone
+	broken, lost findings // rows that cannot be read, and those with a key that leads nowhere
+	gone         findings // rows with a key that leads nowhere, and goes on to do so
 }
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
-func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, rows []row) error {
-	parent := ws.jobs[l.parent]
+func (c *insideCheck) look(ctx context.Context, l *insideLink, src *sourceTable, rows []row) {
+	parent := c.ws.jobs[l.parent]
 	key := parent.key()
+	place := strings.Join(l.columns(), "+")
+	if l.list == "" {
+		place += " " + strings.TrimPrefix(l.as(), "path ")
+	}
+	find := func(to *findings, code Code, message, remedy string) {
+		to.add(Problem{Code: code, Server: src.owner.Name, Table: src.job.name, Column: place, Message: message,
+			Remedy: remedy})
+	}
 	found := make([][]any, len(rows)) // by row, its keys
 	asked := map[string]any{}
 	for i, r := range rows {
@@ -793,10 +716,8 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 		}
 		keys, err := l.keys(values)
 		if err != nil {
-			if l.broken.Count++; l.broken.Count == 1 {
-				l.broken.Code, l.broken.Message = CodeRefused, fmt.Sprintf(
-					"the references cannot be read, such as in row %s: %v", sqldb.KeyText(r.key), err)
-			}
+			find(&l.broken, CodeRefused, fmt.Sprintf("the references cannot be read, such as in row %s: %v",
+				sqldb.KeyText(r.key), err), remedyOfInside)
 			continue
 		}
 		for _, v := range keys {
@@ -805,16 +726,10 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 			asked[sqldb.KeyText([]any{v})] = v
 		}
 	}
-	there, err := existing(ctx, ws, parent, src.server, asked)
-	if err != nil {
-		return err
-	}
-	count := func(p *Problem, i int, key any, tail string) {
-		if p.Count++; p.Count == 1 {
-			p.Code, p.Message = CodeOrphan, fmt.Sprintf("the reference leads to a row of %s that does not exist "+
-				"or is not copied, such as %s in row %s%s", l.parent, sqldb.Shorten(sqldb.Text(key)),
-				sqldb.KeyText(rows[i].key), tail)
-		}
+	there := c.existing(ctx, parent, src.server, asked)
+	orphan := func(i int, key any) string {
+		return fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, such as %s "+
+			"in row %s", l.parent, sqldb.Shorten(sqldb.Text(key)), sqldb.KeyText(rows[i].key))
 	}
 	for i, keys := range found {
 		var gone any
@@ -824,27 +739,26 @@ func (l *insideLink) look(ctx context.Context, ws *workspace, src *sourceTable, 
 				continue
 			}
 			if n, is := v.(int64); !is || n < l.moved.least || n > l.moved.greatest {
-				count(&l.lost, i, v, "")
+				find(&l.lost, CodeOrphan, orphan(i, v), remedyOfInside)
 				gone = nil
 				break
 			}
 			gone = v
 		}
 		if gone != nil {
-			count(&l.gone, i, gone, "; it leads to no row in the target either")
+			find(&l.gone, CodeOrphan, orphan(i, gone)+"; it leads to no row in the target either", "")
 		}
 	}
-	return nil
 }
 
 // existing returns which of some keys the copied rows of a table of a server have.
-func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
-	asked map[string]any) (map[string]bool, error) {
+func (c *insideCheck) existing(ctx context.Context, parent *tableJob, server int,
+	asked map[string]any) map[string]bool {
 	const batch = 500
 	there := make(map[string]bool, len(asked))
-	src, db, key := parent.sources[server], ws.servers[server].db, parent.key()
+	src, db, key := parent.sources[server], c.ws.servers[server].db, parent.key()
 	if src == nil {
-		return there, nil
+		return there
 	}
 	source := src.table.Column(key.Name)
 	var all []any
@@ -856,66 +770,52 @@ func existing(ctx context.Context, ws *workspace, parent *tableJob, server int,
 			all = append(all, v)
 		}
 	}
-	var ask func(some []any) error
-	ask = func(some []any) error {
+	var ask func(some []any)
+	ask = func(some []any) {
 		q := db.SQL("SELECT ", source.ReadExpression(db.Kind),
 			src.sel.rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
 		err := db.Each(ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
-		switch {
-		case err == nil || !sqldb.IsDataError(err):
-			return err
-		case len(some) == 1:
-			return nil // The database cannot even compare it with its keys, so it is none of them.
+		if middle := len(some) / 2; !sqldb.IsDataError(err) {
+			c.fail(err)
+		} else if middle > 0 { // The database cannot even compare one that it refuses, so it is none of its keys.
+			ask(some[:middle])
+			ask(some[middle:])
 		}
-		middle := len(some) / 2
-		if err := ask(some[:middle]); err != nil {
-			return err
-		}
-		return ask(some[middle:])
 	}
 	for some := range slices.Chunk(all, batch) {
-		if err := ask(some); err != nil {
-			return nil, err
+		if c.failed == nil {
+			ask(some)
 		}
 	}
-	return there, nil
+	return there
 }
 
 // disputed counts the rows in which two references hold that would change the same key in two ways.
-func (c *insideCheck) disputed(ctx context.Context) error {
-	return c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+func (c *insideCheck) disputed(ctx context.Context) {
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, l := range src.links {
 			for _, m := range l.rivals {
 				o := src.links[m]
 				if o.repeats(l.link) {
 					continue
 				}
-				p := src.pairs[o.index]
-				value := "s." + s.db.Kind.Quote(p.source.Name)
-				if p.set {
-					value = src.sel.set(j.plan.Set[p.target.Name])
-				}
+				value, _, _ := src.sel.given(j, o.column, "s")
 				condition := []string{value + " IS NOT NULL"}
 				for _, when := range []string{o.link.when, l.link.when} {
 					if when != "" {
 						condition = append(condition, "("+when+")")
 					}
 				}
-				q := s.db.SQL("SELECT COUNT(*)", src.sel.rows(src, condition...))
-				n, err := s.db.Number(ctx, q)
-				if err != nil {
-					return err
-				}
+				n := c.count(ctx, s.db, src.sel.rows(src, condition...))
 				c.broken = c.broken || n > 0
-				c.report.problemIf(n > 0, Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: o.column,
-					Count: n, Message: "two references hold, and the same keys would have to follow " +
+				c.found(n, Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: o.column,
+					Message: "two references hold, and the same keys would have to follow " +
 						disputants(o.link, l.link),
 					Remedy: "let no two conditions of when: hold in one row, or correct the rows on their server"})
 			}
 		}
-		return nil
 	})
 }

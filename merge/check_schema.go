@@ -17,7 +17,7 @@ import (
 
 // schemaCheck compares the plan with the catalogs of the databases.
 type schemaCheck struct {
-	checking
+	*checking
 	running bool // a run follows
 }
 
@@ -149,7 +149,7 @@ func (c *schemaCheck) fires() {
 
 // undecided reports the tables and columns about which the plan does not decide, with what a draft would
 // choose from.
-func (c *schemaCheck) undecided(ctx context.Context) error {
+func (c *schemaCheck) undecided(ctx context.Context) {
 	d := newDrafter(c.ws)
 	for name, planned := range sorted(c.ws.plan.Tables) {
 		c.openColumns(name)
@@ -158,7 +158,8 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 		}
 		own, candidates, err := d.suggest(ctx, name)
 		if err != nil {
-			return fmt.Errorf("table %s: %w", name, err)
+			c.fail(fmt.Errorf("table %s: %w", name, err))
+			return
 		}
 		p := Problem{Code: CodeUndecided, Table: name, Message: "nobody has decided what becomes of its rows",
 			Remedy: "give it what a draft would: " + oneLine(own)}
@@ -168,11 +169,10 @@ func (c *schemaCheck) undecided(ctx context.Context) error {
 		}
 		c.report.problem(p)
 	}
-	return nil
 }
 
 // columns compares the columns of each source with those of the target.
-func (c *schemaCheck) columns(ctx context.Context) error {
+func (c *schemaCheck) columns(ctx context.Context) {
 	for _, j := range c.ws.order {
 		c.named(j)
 		for _, column := range stagedColumns(j, j.target.Keys()) {
@@ -181,9 +181,7 @@ func (c *schemaCheck) columns(ctx context.Context) error {
 				Message: "the temporary tables of the merge have a column of their own with this name",
 				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
-		if err := c.ownKeys(ctx, j); err != nil {
-			return err
-		}
+		c.ownKeys(ctx, j)
 		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
 			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
 				"early could write rows twice or lose them",
@@ -201,7 +199,6 @@ func (c *schemaCheck) columns(ctx context.Context) error {
 		}
 		c.countedAlone(j)
 	}
-	return nil
 }
 
 // countedAlone warns of columns that the database counts and no unique key covers, so nothing keeps the
@@ -310,15 +307,12 @@ func (c *schemaCheck) named(j *tableJob) {
 
 // ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
 // rows have the same parent then depends on which rows have become one, and the other way round.
-func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) error {
+func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) {
 	if !j.plan.Policy.collapses() {
-		return nil
+		return
 	}
 	key, p := j.plan.Key, Problem{Code: CodePlan, Table: j.name}
-	counted, err := c.countedIn(ctx, j)
-	if err != nil {
-		return err
-	}
+	counted := c.countedIn(ctx, j)
 	switch {
 	case len(key) == 0:
 		p.Message = "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which"
@@ -356,12 +350,11 @@ func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) error {
 			}
 		}
 	}
-	return nil
 }
 
 // countedIn returns a column of the key by which rows become one that a database counts, or "". A counted key
 // alone is none if most rows that are equal in it have the same name, too, as the towns of a map have.
-func (c *schemaCheck) countedIn(ctx context.Context, j *tableJob) (string, error) {
+func (c *schemaCheck) countedIn(ctx context.Context, j *tableJob) string {
 	for _, name := range j.plan.Key {
 		counts := func(src *sourceTable) bool { return src.table.Column(name).Counts() }
 		if !j.target.Column(name).Counts() && !slices.ContainsFunc(j.present(), counts) {
@@ -369,13 +362,13 @@ func (c *schemaCheck) countedIn(ctx context.Context, j *tableJob) (string, error
 		}
 		if key := identityOf(j.target); len(j.plan.Key) == 1 && key != nil && key.Name == name {
 			alike, err := newDrafter(c.ws).alike(ctx, j.target, name)
-			if err != nil || len(alike) > 0 {
-				return "", err
+			if c.fail(err); len(alike) > 0 {
+				return ""
 			}
 		}
-		return name, nil
+		return name
 	}
-	return "", nil
+	return ""
 }
 
 // keysToName lists the unique keys that a plan may name, for a remedy.
@@ -484,7 +477,7 @@ func (c *schemaCheck) circles() {
 }
 
 // defaults warns of defaults that lead to rows, such as one that migrations have made, which get other keys.
-func (c *schemaCheck) defaults(ctx context.Context) error {
+func (c *schemaCheck) defaults(ctx context.Context) {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			parent, col := c.ws.jobs[ref.Parent], j.target.Column(ref.Columns[0])
@@ -499,12 +492,8 @@ func (c *schemaCheck) defaults(ctx context.Context) error {
 				if own := db.Tables[parent.name].Column(key); own == nil || own.Family != sqldb.FamilyInt {
 					continue
 				}
-				n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(parent.name), " WHERE ",
-					db.Kind.Quote(key), " = ", col.Default))
-				if err != nil {
-					return err
-				}
-				if n > 0 {
+				if c.some(ctx, db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
+					col.Default) {
 					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
 						Message: "the default " + col.Default + " leads to a row of " + parent.name +
 							", which gets another key, and so a row with this default will lead to none",
@@ -515,7 +504,6 @@ func (c *schemaCheck) defaults(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // ambiguous warns of references to columns that no unique key keeps apart, as MySQL and plans allow them.
@@ -550,69 +538,60 @@ func (c *schemaCheck) ambiguous() {
 
 // expressions tries the SQL in the plan. Otherwise a mistake in a sum would only show in Verify, when
 // everything is copied and the plan can no longer change.
-func (c *schemaCheck) expressions(ctx context.Context) error {
+func (c *schemaCheck) expressions(ctx context.Context) {
 	ws := c.ws
 	for j, src := range ws.sources() {
 		db := src.owner.db
-		err := c.condition(ctx, db, j.name, "where:", j.plan.Where)
-		if err == nil && j.exempts() {
-			err = c.condition(ctx, db, j.name, "when: of rename:", j.plan.Rename.When)
+		c.condition(ctx, db, j.name, "where:", j.plan.Where)
+		if j.exempts() {
+			c.condition(ctx, db, j.name, "when: of rename:", j.plan.Rename.When)
 		}
 		for _, ref := range j.refs {
-			if err == nil && src.table.Column(ref.Columns[0]) != nil {
-				err = c.condition(ctx, db, j.name, "when:", ref.When)
+			if src.table.Column(ref.Columns[0]) != nil {
+				c.condition(ctx, db, j.name, "when:", ref.When)
 			}
-		}
-		if err != nil {
-			return err
 		}
 	}
 	if len(c.report.Problems) > 0 {
-		return nil // the sums use the same conditions
+		return // the sums use the same conditions
 	}
 	for _, s := range ws.plan.Conserve {
 		for _, src := range ws.jobs[s.Table].present() {
-			if err := c.sum(ctx, src.owner.db, s, src.sel.rows(src)); err != nil {
-				return err
-			}
+			c.sum(ctx, src.owner.db, s, src.sel.rows(src))
 		}
-		if err := c.sum(ctx, ws.target, s, " FROM "+ws.target.Kind.Quote(s.Table)); err != nil {
-			return err
-		}
+		c.sum(ctx, ws.target, s, " FROM "+ws.target.Kind.Quote(s.Table))
 	}
-	return nil
 }
 
 // tried reports a problem with SQL of the plan, unless the context has ended.
-func (c *schemaCheck) tried(ctx context.Context, err error, p Problem) error {
-	if err == nil || ctx.Err() != nil {
-		return err
+func (c *schemaCheck) tried(ctx context.Context, err error, p Problem) {
+	if ctx.Err() != nil {
+		c.fail(err)
+	} else if err != nil {
+		p.Code, p.Message = CodePlan, fmt.Sprintf("%s: %v", p.Message, err)
+		c.report.problem(p)
 	}
-	p.Code, p.Message = CodePlan, fmt.Sprintf("%s: %v", p.Message, err)
-	c.report.problem(p)
-	return nil
 }
 
 // condition tries a condition of the plan on the rows of a table.
-func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, text string) error {
+func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, text string) {
 	if text == "" {
-		return nil
+		return
 	}
-	q := d.SQL("SELECT 1 FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
-	_, err := d.Strings(ctx, q)
+	_, err := d.Any(ctx, " FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
 	postgres := func(s *server) bool { return s.db.Kind == sqldb.PostgreSQL }
 	if err == nil && d.Kind == sqldb.MySQL && strings.Contains(text, `"`) &&
 		slices.ContainsFunc(c.ws.servers, postgres) {
 		err = errors.New("what stands in double quotes is a text there, and a name in PostgreSQL")
 	}
-	return c.tried(ctx, err, Problem{Server: d.Name, Table: table,
+	c.tried(ctx, err, Problem{Server: d.Name, Table: table,
 		Message: "the database does not understand " + where + " " + text,
 		Remedy: "correct " + where + " of the table, which is a condition on its columns; if no way to write " +
 			"the name of one is understood by all servers, give it another one on copies and in the target"})
 }
 
 // sum tries a conserved sum over the rows that are selected.
-func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows string) error {
+func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows string) {
 	// {Gold} is the column Gold, quoted as each kind of database wants it.
 	column := regexp.MustCompile(`\{([^{}'"` + "`" + `]+)\}`)
 	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
@@ -625,7 +604,7 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 			err = fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
 		}
 	}
-	return c.tried(ctx, err, Problem{Server: d.Name, Table: s.Table,
+	c.tried(ctx, err, Problem{Server: d.Name, Table: s.Table,
 		Message: fmt.Sprintf("the sum %q cannot be computed", s.Name),
 		Remedy:  "correct its expression under conserve:, which every source and the target have to understand"})
 }
@@ -634,17 +613,18 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 // says something else, and those that hold keys which change although the plan does not say what they are.
 // Their values would lead to other rows after the merge. It warns of those that may hold such keys, and of
 // those that do although the plan lists them as plain numbers.
-func (c *schemaCheck) closed(ctx context.Context) error {
+func (c *schemaCheck) closed(ctx context.Context) {
 	earlier := c.ws.lock
-	if earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
-		return nil
+	if c.failed != nil || earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
+		return
 	}
 	if !c.running {
 		earlier = nil
 	}
 	now, _, err := survey(ctx, c.ws, earlier)
 	if err != nil {
-		return err
+		c.fail(err)
+		return
 	}
 	c.report.Lock, c.ws.survey = now, now
 	for _, j := range c.ws.order {
@@ -664,13 +644,8 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 					plain && !certain {
 					continue
 				}
-				if all, err := c.saidOf(ctx, j.name, target.Name, key.When, said[target.Name]); all || err != nil {
-					if err != nil {
-						return err
-					}
-					continue
-				}
-				if !certain && c.ws.saysNowhere(j, target.Name) {
+				if c.saidOf(ctx, j.name, target.Name, key.When, said[target.Name]) ||
+					!certain && c.ws.saysNowhere(j, target.Name) {
 					continue
 				}
 				is, says, report := "are", "does not say so", c.report.problem
@@ -692,39 +667,25 @@ func (c *schemaCheck) closed(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // saidOf reports whether each row that a finding is about meets a condition of a reference of the plan, which
 // says where it leads.
-func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said string) (bool, error) {
-	if said == "" {
-		return false, nil
-	}
-	for _, s := range c.ws.servers {
-		c, k := s.db.Tables[table].Column(column), s.db.Kind
-		if c == nil {
-			continue
-		}
-		some := k.Quote(column) + " IS NOT NULL"
-		if c.Family.Exact() {
-			some = k.Quote(column) + " <> 0"
-		}
-		rest, err := s.db.Number(ctx, s.db.SQL("SELECT COUNT(*) FROM ", k.Quote(table), " WHERE ", some,
-			" AND (", cmp.Or(found, "1 = 1"), ") AND CASE WHEN ", said, " THEN 1 ELSE 0 END = 0"))
-		if err != nil || rest > 0 {
-			return false, err
-		}
-	}
-	return true, nil
+func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said string) bool {
+	return said != "" && !slices.ContainsFunc(c.ws.servers, func(s *server) bool {
+		col := s.db.Tables[table].Column(column)
+		return col != nil && c.some(ctx, s.db, " FROM ", s.db.Kind.Quote(table), " WHERE ",
+			filledIn(s.db.Kind, col), " AND (", cmp.Or(found, "1 = 1"), ") AND CASE WHEN ", said,
+			" THEN 1 ELSE 0 END = 0")
+	})
 }
 
 // repeated warns of texts that repeat names which may change: they would keep the old ones.
-func (c *schemaCheck) repeated(ctx context.Context) error {
-	if c.running {
-		return nil // check has said it
+func (c *schemaCheck) repeated(ctx context.Context) {
+	if c.running || c.failed != nil {
+		return // check has said it
 	}
-	return newDrafter(c.ws).repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
+	c.fail(newDrafter(c.ws).repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
 		open := func(other OpenColumn) bool { return other.Column == o.Column }
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there
@@ -740,7 +701,7 @@ func (c *schemaCheck) repeated(ctx context.Context) error {
 			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)",
 				texts, key.Table, o.Evidence),
 			Remedy: declareIt(c.inPlan(table, o, key), table+"."+o.Column)})
-	})
+	}))
 }
 
 // declareIt is the remedy for a column that may be a reference.

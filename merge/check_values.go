@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -17,7 +16,7 @@ import (
 // A table is left out if the server has it with the same definition on the same kind of database, because
 // then the target takes whatever the server took.
 type valueCheck struct {
-	checking
+	*checking
 	decisions *decisions
 	refused   bool // a row cannot be copied as it is
 }
@@ -28,65 +27,59 @@ const maxRefused = 1000
 
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
-func (c *valueCheck) all(ctx context.Context, decided bool) error {
+func (c *valueCheck) all(ctx context.Context, decided bool) {
 	var trials []*sourceTable
-	total := int64(0)
-	err := c.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
-		need, err := c.needed(ctx, src, decided)
-		if need {
+	p := c.ws.newProgress("check", 0)
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
+		if c.needed(ctx, src, decided) {
 			trials = append(trials, src)
-			total += c.report.table(j.name).Rows[s.Name]
+			p.Total += c.report.table(j.name).Rows[s.Name]
 		}
-		return err
 	})
-	if err != nil || len(trials) == 0 {
-		return err
-	}
-	p := c.ws.newProgress("check", total)
-	for _, src := range trials {
-		r := &rehearsal{valueCheck: c, src: src, server: src.owner.Name, decided: decided, progress: p}
-		if err := r.run(ctx); err != nil {
-			return fmt.Errorf("%s: table %s: %w", r.server, src.job.name, err)
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
+		if slices.Contains(trials, src) {
+			r := &rehearsal{valueCheck: c, src: src, server: s.Name, decided: decided, progress: p}
+			r.run(ctx)
+			r.tell()
 		}
-		r.tell()
+	})
+	if len(trials) > 0 {
+		p.report()
 	}
-	p.report()
-	return nil
 }
 
 // needed reports whether a value of a source table could be one that the target does not keep.
-func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) (bool, error) {
+func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) bool {
 	if decided {
-		if !c.decisions.decides(src) {
-			return false, nil
-		}
-		known, err := c.stagedNames(ctx, src)
-		return !known, err
+		return c.decisions.decides(src) && !c.stagedNames(ctx, src)
 	}
 	p, source := src.job.plan, src.owner.db
 	if c.grows(src) || source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
-		return true, nil
+		return true
 	}
 	theirs, err := source.Definition(ctx, src.table)
-	if err != nil || theirs == "" {
-		return true, err
+	if c.fail(err); theirs == "" {
+		return true
 	}
 	ours, err := c.ws.target.Definition(ctx, src.job.target)
-	return theirs != ours, err
+	c.fail(err)
+	return theirs != ours
 }
 
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
 // is known to take them: the stage, whose columns have the types of the target, has taken each of them.
-func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) (bool, error) {
+func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) bool {
 	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
 	const most = 255
 	if !c.decisions.onlyRenames(src) || len(src.flags) > 0 {
-		return false, nil
+		return false
 	}
 	if n := src.job.renameLimit(); (n == 0 || n > most) && !c.ws.target.Kind.Untyped() {
-		return false, nil
+		return false
 	}
-	return c.ws.target.Plain(ctx, src.job.target)
+	plain, err := c.ws.target.Plain(ctx, src.job.target)
+	c.fail(err)
+	return plain
 }
 
 // grows reports whether a column gets longer keys, and is no number whose bounds are known.
@@ -104,10 +97,10 @@ type rehearsal struct {
 	trial    *sqldb.Trial
 	server   string
 	decided  bool
-	compared []int     // the positions of the columns that are read back
-	findings []Problem // what is wrong with columns
-	named    int64     // rows that the target refused
-	guilty   int       // the column in which it refused the last one
+	compared []int    // the positions of the columns that are read back
+	findings findings // what is wrong with columns
+	named    int64    // rows that the target refused
+	guilty   int      // the column in which it refused the last one
 	progress *progress
 }
 
@@ -116,20 +109,20 @@ const remedyOfValue = "correct it on its server, give the column a value by set:
 
 const messageTooLong = "longer than the %d characters of the target, such as in row %s"
 
-func (r *rehearsal) run(ctx context.Context) (err error) {
+func (r *rehearsal) run(ctx context.Context) {
 	r.ws.stages++
-	name, j := fmt.Sprintf("merge_trial_%d", r.ws.stages), r.src.job
+	name, j, err := fmt.Sprintf("merge_trial_%d", r.ws.stages), r.src.job, error(nil)
 	r.trial, err = sqldb.NewTrial(ctx, r.ws.target, j.target, name, r.src.columns(), r.src.raw)
-	if err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.fail(err)
+		return
+	case err != nil:
 		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: j.name,
 			Message: fmt.Sprintf("values cannot be tried beforehand: the temporary table cannot be made: %v", err),
 			Remedy:  "a row that the target refuses will be named by the run"})
-		return nil
+		return
 	}
-	defer func() { err = errors.Join(err, r.trial.Drop(context.WithoutCancel(ctx))) }()
 	if r.trial.Untried != nil && !r.decided {
 		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: j.name,
 			Message: fmt.Sprintf("nobody can say beforehand whether there is a partition for every row: %v",
@@ -144,27 +137,27 @@ func (r *rehearsal) run(ctx context.Context) (err error) {
 		}
 	}
 	input := &reader{src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
-	return notEnough(input.all(ctx, func(read chunk) (err error) {
-		if r.named >= maxRefused {
+	r.fail(notEnough(input.all(ctx, func(read chunk) error {
+		if r.named >= maxRefused || r.failed != nil {
 			return errEnough
 		}
-		rows := read.rows
-		r.progress.add(j.name, r.server, len(rows))
-		for i := range rows {
+		r.progress.add(j.name, r.server, len(read.rows))
+		for i := range read.rows {
 			if r.decided {
-				rows[i].before = slices.Clone(rows[i].values)
+				read.rows[i].before = slices.Clone(read.rows[i].values)
 			}
 		}
-		if r.decisions.touches(r.src) {
-			if rows, err = r.decisions.apply(ctx, r.src, rows); err != nil {
-				return err
-			}
+		rows, err := r.decisions.apply(ctx, r.src, read.rows)
+		if err != nil {
+			return err
 		}
 		if r.decided {
 			rows = slices.DeleteFunc(rows, row.unchanged)
 		}
-		return r.try(ctx, r.fitting(rows))
-	}))
+		r.try(ctx, r.fitting(rows))
+		return nil
+	})))
+	r.fail(r.trial.Drop(context.WithoutCancel(ctx)))
 }
 
 // fitting notes rows with a NULL where the target takes none, and with texts that are longer than a column of
@@ -173,15 +166,12 @@ func (r *rehearsal) fitting(rows []row) []row {
 	untyped := r.ws.target.Kind.Untyped()
 	return slices.DeleteFunc(rows, func(row row) (misfit bool) {
 		for i, p := range r.src.pairs {
-			text, is := row.values[i].(string)
 			anyway := untyped && slices.Contains(r.src.job.target.Primary, p.target.Name)
 			switch {
 			case row.values[i] == nil && !p.target.Nullable && !anyway:
 				r.find(CodeNull, i,
 					"NULL, which the target does not allow, such as in row "+sqldb.KeyText(row.key))
-			case is && p.source.Family == sqldb.FamilyText && p.target.MaxChars > 0 &&
-				len(text) > p.target.MaxChars &&
-				utf8.RuneCountInString(text) > p.target.MaxChars:
+			case p.source.Family == sqldb.FamilyText && p.target.Overflows(row.values[i]):
 				message := messageTooLong
 				if r.src.job.refers(p.target.Name) && r.decisions.touches(r.src) {
 					message = "with its new keys, " + message
@@ -197,33 +187,28 @@ func (r *rehearsal) fitting(rows []row) []row {
 }
 
 // try writes rows. If the target refuses them, it tries each half, until it is known which rows it refuses.
-func (r *rehearsal) try(ctx context.Context, rows []row) error {
-	if len(rows) == 0 || r.named >= maxRefused {
-		return nil
+func (r *rehearsal) try(ctx context.Context, rows []row) {
+	if len(rows) == 0 || r.named >= maxRefused || r.failed != nil {
+		return
 	}
-	values := make([][]any, len(rows))
-	for i, row := range rows {
-		values[i] = row.values
-	}
-	err := r.trial.Write(ctx, values)
+	err := r.trial.Write(ctx, sqldb.Mapped(rows, func(r row) []any { return r.values }))
 	var refused *sqldb.RefusedError
 	switch {
 	case err == nil:
-		return r.compare(ctx, rows)
+		r.compare(ctx, rows)
 	case ctx.Err() != nil || !errors.As(err, &refused):
-		return err
+		r.fail(err)
 	case len(rows) == 1:
-		return r.blame(ctx, rows[0], refused)
+		r.blame(ctx, rows[0], refused)
+	default:
+		half := len(rows) / 2
+		r.try(ctx, rows[:half])
+		r.try(ctx, rows[half:])
 	}
-	half := len(rows) / 2
-	if err := r.try(ctx, rows[:half]); err != nil {
-		return err
-	}
-	return r.try(ctx, rows[half:])
 }
 
 // blame finds the column in which the target refuses a row.
-func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedError) error {
+func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedError) {
 	r.named++
 	key := sqldb.KeyText(row.key)
 	for n := range r.src.pairs {
@@ -233,24 +218,24 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 		switch {
 		case err == nil && !r.trial.Names(cause, index):
 		case err != nil && (ctx.Err() != nil || !errors.As(err, &refused)):
-			return err
+			r.fail(err)
+			return
 		default:
 			r.guilty = index
 			r.find(CodeRefused, index, fmt.Sprintf("the target refuses the value, such as %s in row %s: %v",
 				quoted(row.values[index]), key, refused))
-			return nil
+			return
 		}
 	}
 	r.find(CodeRefused, -1, fmt.Sprintf("the target refuses the row, such as %s: %v", key, cause))
-	return nil
 }
 
 // compare reads the rows back.
-func (r *rehearsal) compare(ctx context.Context, rows []row) error {
+func (r *rehearsal) compare(ctx context.Context, rows []row) {
 	if len(r.compared) == 0 {
-		return nil
+		return
 	}
-	return r.trial.Each(ctx, r.compared, func(n int, values []any) {
+	r.fail(r.trial.Each(ctx, r.compared, func(n int, values []any) {
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
 				r.find(CodeChanged, index, fmt.Sprintf(
@@ -258,7 +243,7 @@ func (r *rehearsal) compare(ctx context.Context, rows []row) error {
 					sqldb.KeyText(rows[n].key)))
 			}
 		}
-	})
+	}))
 }
 
 // unreadable notes a value that cannot be converted.
@@ -268,18 +253,14 @@ func (r *rehearsal) unreadable(key string, p pair, err error) {
 			p.target.Declared, key, err))
 }
 
-// find counts a row. The first one of its kind is the example.
+// find counts a row.
 func (r *rehearsal) find(code Code, index int, message string) {
 	column := ""
 	if index >= 0 {
 		column = r.src.pairs[index].target.Name
 	}
-	known := slices.IndexFunc(r.findings, func(p Problem) bool { return p.Code == code && p.Column == column })
-	if known < 0 {
-		known, r.findings = len(r.findings), append(r.findings, Problem{Code: code, Server: r.server,
-			Table: r.src.job.name, Column: column, Message: message, Remedy: remedyOfValue})
-	}
-	r.findings[known].Count++
+	r.findings.add(Problem{Code: code, Server: r.server, Table: r.src.job.name, Column: column,
+		Message: message, Remedy: remedyOfValue})
 }
 
 // tell adds the findings to the report.

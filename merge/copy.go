@@ -35,7 +35,6 @@ type copier struct {
 	progress  *progress
 	out       *sqldb.Writer
 	late      []int      // positions of the columns that a second pass fills
-	touched   bool       // rows may change on their way
 	names     bool       // the target looks new names up by itself
 	shifts    []addition // what the databases add to keys by themselves
 	batch     [][]any    // the result of values, reused
@@ -50,7 +49,6 @@ func (c *copier) all(ctx context.Context) (way string, err error) {
 	}()
 	lacks := func(index int) bool { return index < 0 }
 	c.late = slices.DeleteFunc(c.src.positions(c.ws.late(c.src.job)), lacks)
-	c.touched = c.decisions.touches(c.src)
 	c.out = sqldb.NewWriter(c.ws.target, c.src.job.name, c.src.columns(), c.src.raw)
 	defer func() { err = errors.Join(err, c.out.Close()) }()
 	way, copyRows, err := c.choose(ctx)
@@ -86,7 +84,7 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
 		return wayRows, nil, nil
 	}
-	if c.touched {
+	if c.decisions.touches(c.src) {
 		if able, err := c.rewritten(ctx); err != nil || !able {
 			return wayRows, nil, err
 		}
@@ -164,10 +162,9 @@ func (c *copier) whole(ctx context.Context, column *sqldb.Column) (bool, error) 
 	if column.Family != sqldb.FamilyInt || !source.Kind.Untyped() {
 		return column.Family == sqldb.FamilyInt, nil
 	}
-	n, err := source.Number(ctx, source.SQL("SELECT COUNT(*) FROM (SELECT 1 FROM ",
-		sqldb.SQLite.Quote(c.src.table.Name), " WHERE TYPEOF(", sqldb.SQLite.Quote(column.Name),
-		") NOT IN ('integer', 'null') LIMIT 1)"))
-	return n == 0, err
+	other, err := source.Any(ctx, " FROM ", source.Kind.Quote(c.src.table.Name), " WHERE TYPEOF(",
+		source.Kind.Quote(column.Name), ") NOT IN ('integer', 'null')")
+	return !other, err
 }
 
 // addition is what is added to the keys of one table in a column.
@@ -228,16 +225,13 @@ func (c *copier) byRows(ctx context.Context) error {
 
 // writeChunk writes rows and the journal in one transaction.
 func (c *copier) writeChunk(ctx context.Context, read chunk) error {
-	rows := read.rows
-	if c.touched {
-		var err error
-		if rows, err = c.decisions.apply(ctx, c.src, rows); err != nil {
-			return err
-		}
+	rows, err := c.decisions.apply(ctx, c.src, read.rows)
+	if err != nil {
+		return err
 	}
 	next := *c.entry
 	next.read, next.written, next.done = next.read+read.read, next.written+int64(len(rows)), read.ended
-	err := c.commit(ctx, &next, func() error { return c.out.Write(ctx, c.values(rows)) })
+	err = c.commit(ctx, &next, func() error { return c.out.Write(ctx, c.values(rows)) })
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

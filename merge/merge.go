@@ -104,13 +104,8 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 		return nil, fmt.Errorf("%w: verify: %w", ErrDatabase, withCause(ctx, err))
 	}
 	p.report()
-	for _, f := range findings {
-		c := Comparison(f)
-		report.Checks = append(report.Checks, c)
-		if !c.OK {
-			report.Failed = append(report.Failed, c)
-		}
-	}
+	report.Checks = sqldb.Mapped(findings, func(f verify.Finding) Comparison { return Comparison(f) })
+	report.Failed = slices.DeleteFunc(slices.Clone(report.Checks), func(c Comparison) bool { return c.OK })
 	report.OK = len(report.Failed) == 0
 	report.Seal, report.Took = hashOf(report), time.Since(began)
 	return report, nil
@@ -127,9 +122,9 @@ func (m *Merge) Renames(ctx context.Context, fn func(Renamed) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(Renamed{Table: sqldb.Text(values[6]), Server: server[0], Key: sqldb.Text(values[1]),
-			Column: sqldb.Text(values[2]), OldName: sqldb.Text(values[3]), NewName: sqldb.Text(values[4]),
-			NewKey: sqldb.Text(values[5])})
+		text := sqldb.Mapped(values, sqldb.Text)
+		return fn(Renamed{Table: text[6], Server: server[0], Key: text[1], Column: text[2], OldName: text[3],
+			NewName: text[4], NewKey: text[5]})
 	})
 }
 
@@ -169,13 +164,11 @@ func (m *Merge) promises(p *progress) *verify.Plan {
 		Target: verify.Server{Name: plan.Target.Name, Number: plan.Target.Number, Pool: m.ws.target.Pool()},
 		Shift:  m.ws.layout.shift, Mask: m.ws.layout.mask, Counted: m.ws.layout.least,
 		Tables: map[string]*verify.Table{}, Progress: p.add, Own: slices.Sorted(maps.Keys(ownTables())),
+		Sums: sqldb.Mapped(plan.Conserve, func(s ConservedSum) verify.Sum { return verify.Sum(s) }),
 	}
 	for _, s := range m.ws.servers {
 		all.Servers = append(all.Servers, verify.Server{Name: s.Name, Number: s.Number, Numbers: s.numbers(),
 			Pool: s.db.Pool()})
-	}
-	for _, s := range plan.Conserve {
-		all.Sums = append(all.Sums, verify.Sum(s))
 	}
 	for name, t := range plan.Tables {
 		all.Tables[name] = m.table(name, t)
@@ -237,19 +230,15 @@ func (m *Merge) table(name string, t *TablePlan) *verify.Table {
 			out.Counted = key.Name
 		}
 	}
-	for _, r := range t.References {
-		out.References = append(out.References, verify.Reference{Columns: r.columns(), Target: r.Target,
-			Table: r.Table, When: r.When, Path: r.Path, List: r.List, Bits: r.Bits})
-	}
+	out.References = sqldb.Mapped(t.References, func(r Reference) verify.Reference {
+		return verify.Reference{Columns: r.columns(), Target: r.Target, Table: r.Table, When: r.When,
+			Path: r.Path, List: r.List, Bits: r.Bits}
+	})
 	if r := t.Rename; r != nil {
+		copied := func(c NameCopy) verify.NameCopy { return verify.NameCopy(c) }
+		derived := func(d DerivedName) verify.Derived { return verify.Derived(d) }
 		out.Rename = &verify.Rename{Column: r.Column, Keep: r.Keep, By: r.By, Format: r.Format, Max: r.Max,
-			When: r.When}
-		for _, c := range r.Copies {
-			out.Rename.Copies = append(out.Rename.Copies, verify.NameCopy(c))
-		}
-		for _, d := range r.Derived {
-			out.Rename.Derived = append(out.Rename.Derived, verify.Derived(d))
-		}
+			When: r.When, Copies: sqldb.Mapped(r.Copies, copied), Derived: sqldb.Mapped(r.Derived, derived)}
 	}
 	return out
 }

@@ -20,6 +20,7 @@ type keyOffsets struct {
 	added    map[tableServer]int64 // with the server allServers: the greatest key afterwards
 	counters map[tableServer]int64 // the greatest key that a server has given out, even if its row is gone
 	zeros    map[tableServer]bool  // a row has the key 0, so 0 is a key that moves, and not the word for none
+	spans    map[string][]keySpan  // the ranges of the keys of each renumbered table, by position of the server
 	gaps     []Gap                 // where keys move apart
 	faults   []Problem             // why there are no new keys for a table
 }
@@ -57,22 +58,21 @@ func (o *keyOffsets) find(ctx context.Context) error {
 		return nil
 	}
 	found := &keyOffsets{ws: o.ws, added: map[tableServer]int64{}, counters: map[tableServer]int64{},
-		zeros: map[tableServer]bool{}}
+		zeros: map[tableServer]bool{}, spans: map[string][]keySpan{}}
 	var apart []*apartTable
 	for _, j := range o.ws.order {
 		c := j.key()
 		if c == nil || c.Family != sqldb.FamilyInt {
 			continue
 		}
-		spans, err := found.spans(ctx, j, c)
-		if err != nil {
+		if err := found.span(ctx, j, c); err != nil {
 			return fmt.Errorf("table %s: the keys that were given out cannot be read: %w", j.name, err)
 		}
 		switch j.plan.Renumber {
 		case Behind:
-			found.behind(j, spans)
+			found.behind(j, found.spans[j.name])
 		case Apart:
-			apart = append(apart, &apartTable{name: j.name, key: c.Name, own: spans})
+			apart = append(apart, &apartTable{name: j.name, key: c.Name, own: found.spans[j.name]})
 		}
 	}
 	stored, err := found.read(ctx)
@@ -86,8 +86,8 @@ func (o *keyOffsets) find(ctx context.Context) error {
 	return nil
 }
 
-// spans returns the range of the keys of a table for each server, and remembers the counters.
-func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([]keySpan, error) {
+// span finds the range of the keys of a table for each server, and its counters.
+func (o *keyOffsets) span(ctx context.Context, j *tableJob, c *sqldb.Column) error {
 	spans := slices.Repeat([]keySpan{{-1, -1}}, len(o.ws.servers))
 	all := keySpan{-1, -1} // of the rows that are there
 	for i, s := range o.ws.servers {
@@ -98,14 +98,14 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 		}
 		counter, err := s.db.Counter(ctx, src.table, c.Name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if o.counters[share] = counter; j.plan.Renumber == "" {
 			continue
 		}
 		span, made, err := newSelection(o.ws, i).counted(ctx, j.name, c.Name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		all = all.with(span)
 		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
@@ -125,40 +125,8 @@ func (o *keyOffsets) spans(ctx context.Context, j *tableJob, c *sqldb.Column) ([
 			spans[i].greatest = -1
 		}
 	}
-	return spans, nil
-}
-
-// moved returns the range in which all numbers move with the keys of a table of a server, and no key of
-// another server lies afterwards. There is none if no row keeps its own key of these, because then nothing in
-// the target shows by how much they have moved. On a server without the table nothing moves, and new keys
-// that lie apart on all servers leave out what stands there.
-func (o *keyOffsets) moved(ctx context.Context, j *tableJob, server int) (keySpan, error) {
-	c, none := j.key(), keySpan{0, -1}
-	if j.plan.Renumber == "" || j.plan.Policy.collapses() || c.Family != sqldb.FamilyInt {
-		return none, nil
-	}
-	src := j.sources[server]
-	if src == nil {
-		if j.plan.Renumber == Apart && o.ws.plan.Apart != apartOthers {
-			none.greatest = o.ws.layout.least - 1
-		}
-		return none, nil
-	}
-	db := src.owner.db
-	rows, err := db.Strings(ctx, db.SQL("SELECT 1", src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
-		db.Kind.Quote(c.Name), o.ws.layout.least-1)), " LIMIT 1"))
-	if err != nil || len(rows) == 0 {
-		return none, err
-	}
-	alone := &keyOffsets{ws: o.ws, counters: map[tableServer]int64{}, zeros: map[tableServer]bool{}}
-	spans, err := alone.spans(ctx, j, c)
-	if err != nil {
-		return none, err
-	}
-	if j.plan.Renumber == Behind {
-		spans[server].least = 1
-	}
-	return spans[server], nil
+	o.spans[j.name] = spans
+	return nil
 }
 
 // behind lets the keys of each server begin behind the greatest key that the servers before it have given
@@ -202,8 +170,8 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		t.own = t.own[first:]
 	}
 	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
-	if err := g.place(ctx, tables); err != nil {
-		return err
+	if g.place(ctx, tables); g.failed != nil {
+		return g.failed
 	}
 	for _, t := range tables {
 		if t.why != "" {
@@ -255,12 +223,9 @@ func (o *keyOffsets) read(ctx context.Context) (bool, error) {
 
 // rows returns the offsets as merge_offsets has them.
 func (o *keyOffsets) rows() (rows [][]any) {
-	servers := []int64{allServers}
-	for _, s := range o.ws.servers {
-		servers = append(servers, s.Number)
-	}
+	servers := sqldb.Mapped(o.ws.servers, func(s *server) int64 { return s.Number })
 	for _, j := range o.ws.order {
-		for _, number := range servers {
+		for _, number := range append([]int64{allServers}, servers...) {
 			share := tableServer{j.name, number}
 			added, renumbered := o.added[share]
 			counter, counted := o.counters[share]
@@ -286,20 +251,6 @@ func (o *keyOffsets) counter(table string) int64 {
 	return greatest
 }
 
-// separates reports whether every key of a renumbered table gets a value that no other server's key gets.
-func (o *keyOffsets) separates(ctx context.Context, j *tableJob) (bool, error) {
-	for _, src := range j.present() {
-		db := src.owner.db
-		key := db.Kind.Quote(j.key().Name)
-		n, err := db.Number(ctx, db.SQL("SELECT COUNT(*) FROM ", src.sel.table(j.name),
-			" WHERE ", key, " IS NULL OR ", key, " < 0 OR ", key, " >= ", strconv.FormatInt(o.ws.layout.least, 10)))
-		if err != nil || n > 0 {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // newKey returns the key that a row has in the target.
 func (o *keyOffsets) newKey(share tableServer, key any) any {
 	offset := o.added[share]
@@ -316,8 +267,9 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 
 // gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
 type gapSearch struct {
-	ws    *workspace
-	refer map[string][]holding // by table, the columns that are known to refer to it
+	ws     *workspace
+	refer  map[string][]holding // by table, the columns that are known to refer to it
+	failed error                // the first one; what is found after it is of no use
 }
 
 // holding is a column that may hold keys, in all of it or in some bits.
@@ -349,7 +301,7 @@ type apartTable struct {
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
 // each cluster of them. Keys that begin at a number of the game's own choice stay above it, because the game
 // may tell by it what a number is.
-func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
+func (g *gapSearch) place(ctx context.Context, tables []*apartTable) {
 	for _, t := range tables {
 		g.bind(t)
 	}
@@ -365,43 +317,24 @@ func (g *gapSearch) place(ctx context.Context, tables []*apartTable) error {
 			t.above = max(t.above, least-1)
 		}
 	}
-	if len(low) > 0 {
-		shared, err := g.find(ctx, low)
-		if err != nil {
-			return err
-		}
-		if shared != nil {
-			clusters = slices.DeleteFunc(clusters, func(c []*apartTable) bool { return c[0].begins() < ordinary })
-		}
+	if len(low) > 0 && g.find(ctx, low) {
+		clusters = slices.DeleteFunc(clusters, func(c []*apartTable) bool { return c[0].begins() < ordinary })
 	}
 	for _, cluster := range clusters {
-		if err := g.placeCluster(ctx, cluster); err != nil {
-			return err
-		}
+		g.placeCluster(ctx, cluster)
 	}
-	return nil
 }
 
 // placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower
 // column than those of the other ones get gaps of their own if they have to.
-func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) error {
+func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) {
 	slices.SortStableFunc(cluster, func(a, b *apartTable) int { return cmp.Compare(b.bound, a.bound) })
-	for len(cluster) > 0 {
-		spread(cluster)
-		gap, err := g.find(ctx, cluster)
-		if err != nil || gap != nil {
-			return err
-		}
+	for spread(cluster); !g.find(ctx, cluster) && len(cluster) > 1; spread(cluster) {
 		last := len(cluster) - 1
-		if last > 0 {
-			spread(cluster[last:])
-			if _, err := g.find(ctx, cluster[last:]); err != nil {
-				return err
-			}
-		}
+		spread(cluster[last:])
+		g.find(ctx, cluster[last:])
 		cluster = cluster[:last]
 	}
-	return nil
 }
 
 // ordinary is the end of the numbers from which tables count by themselves.
@@ -482,9 +415,9 @@ func (g *gapSearch) bind(t *apartTable) {
 	}
 }
 
-// find finds the lowest gap for tables that share it. It returns nil if there is none, and then each table
+// find finds the lowest gap for tables that share it. It reports whether there is one; if not, each table
 // says why.
-func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error) {
+func (g *gapSearch) find(ctx context.Context, tables []*apartTable) bool {
 	gap := Gap{}
 	var need, above int64
 	narrowest := tables[0]
@@ -510,10 +443,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 	}
 	for _, c := range slices.Compact(columns) {
 		for _, d := range g.ws.databases() {
-			var err error
-			if free, err = free.outside(ctx, d, c, need); err != nil {
-				return nil, err
-			}
+			free = g.outside(ctx, free, d, c, need)
 		}
 	}
 	if len(free) == 0 {
@@ -524,14 +454,14 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) (*Gap, error
 				"from %d to %d on one server", need, narrowest.bound, narrowest.narrowest, t.name, widest.least,
 				widest.greatest)
 		}
-		return nil, nil
+		return false
 	}
 	gap.From, gap.To = free[0].least, free[0].least+need-1
 	gap.Room = free[0].greatest - gap.To
 	for _, t := range tables {
 		t.gap, t.why = gap, ""
 	}
-	return &gap, nil
+	return true
 }
 
 // holders are the columns in which an old key may stand: those that refer to the table, and those that hold
@@ -571,11 +501,11 @@ const mostGaps = 10_000
 // outside returns the ranges of at least so many numbers in which a column of a database has no value. In a
 // column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
 // document.
-func (all ranges) outside(ctx context.Context, d *sqldb.DB, held holding, need int64) (ranges, error) {
+func (g *gapSearch) outside(ctx context.Context, all ranges, d *sqldb.DB, held holding, need int64) ranges {
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	lacks := func(name string) bool { return t.Column(name) == nil }
-	if len(all) == 0 || slices.ContainsFunc(columns, lacks) {
-		return all, nil
+	if len(all) == 0 || g.failed != nil || slices.ContainsFunc(columns, lacks) {
+		return all
 	}
 	c, list, rest := t.Column(held.Name), "", ""
 	shown := c.ReadExpression(d.Kind)
@@ -587,7 +517,7 @@ func (all ranges) outside(ctx context.Context, d *sqldb.DB, held holding, need i
 			all[len(all)-1].greatest)
 	}
 	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
-	err := d.EachSteady(ctx, q, func(values []any) error {
+	g.failed = d.EachSteady(ctx, q, func(values []any) error {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {
 			text = strconv.FormatFloat(f, 'f', -1, 64)
@@ -599,7 +529,7 @@ func (all ranges) outside(ctx context.Context, d *sqldb.DB, held holding, need i
 		}
 		return nil
 	})
-	return all, err
+	return all
 }
 
 // without takes numbers out, and ranges of fewer numbers than needed that this leaves.

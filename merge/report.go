@@ -114,6 +114,20 @@ func (p Problem) String() string {
 	return text + p.Message
 }
 
+// findings are problems with single rows.
+type findings []Problem
+
+// add counts a row. The first one with a problem is the example of it.
+func (f *findings) add(p Problem) {
+	i := slices.IndexFunc(*f, func(o Problem) bool {
+		return o.Code == p.Code && o.Server == p.Server && o.Table == p.Table && o.Column == p.Column
+	})
+	if i < 0 {
+		i, *f = len(*f), append(*f, p)
+	}
+	(*f)[i].Count++
+}
+
 // RowRef names a row.
 type RowRef struct {
 	Server string `json:"server"`

@@ -45,8 +45,9 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	case state.name != "":
 		report.Resumed = true
 		// The sources are what they were, and so are the rows of the target that this looks at.
-		if err := r.ws.elsewhere.find(ctx, &CheckReport{}); err != nil {
-			return report, err
+		c := newChecker(r.ws, r.temporary).checking
+		if r.ws.elsewhere.find(ctx, c); c.failed != nil {
+			return report, c.failed
 		}
 	default:
 		c := newChecker(r.ws, r.temporary)
@@ -92,40 +93,17 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		return err
 	}
 	switch state {
-	case "", stateDecided:
-		if state == stateDecided { // otherwise the check has just looked
-			if err := r.unchanged(ctx); err != nil {
-				return err
-			}
-		}
-		if err := r.copy(ctx); err != nil {
-			return err
-		}
-		fallthrough
+	case "": // The check has just looked at the sources.
+		err = inTurn(ctx, r.copy, r.fill, r.end)
+	case stateDecided:
+		err = inTurn(ctx, r.unchanged, r.copy, r.fill, r.end)
 	case stateCopied:
-		if err := r.fill(ctx); err != nil {
-			return err
-		}
-		fallthrough
+		err = inTurn(ctx, r.fill, r.end)
 	case stateFilled:
-		if err := r.balance(ctx); err != nil {
-			return err
-		}
-		if err := retire(ctx, r.ws); err != nil {
-			return err
-		}
-		if hook := r.ws.hooks.AfterMerge; hook != nil {
-			if err := hook(ctx); err != nil {
-				return fmt.Errorf("merge: the hook AfterMerge failed: %w", err)
-			}
-		}
-		r.ws.failpoint("finished")
-		if err := r.ws.journal.setState(ctx, stateDone); err != nil {
-			return err
-		}
+		err = r.end(ctx)
 	}
-	if len(r.report.Tables) > 0 {
-		return nil
+	if err != nil || len(r.report.Tables) > 0 {
+		return err
 	}
 	for j, src := range r.ws.sources() { // this run had nothing to copy
 		if e := r.entries[stepCopy][src.share()]; e != nil {
@@ -134,6 +112,21 @@ func (r *runner) finish(ctx context.Context, state string) (err error) {
 		}
 	}
 	return nil
+}
+
+// end does what follows when all rows are there.
+func (r *runner) end(ctx context.Context) error {
+	retired := func(ctx context.Context) error { return retire(ctx, r.ws) }
+	if err := inTurn(ctx, r.balance, retired); err != nil {
+		return err
+	}
+	if hook := r.ws.hooks.AfterMerge; hook != nil {
+		if err := hook(ctx); err != nil {
+			return fmt.Errorf("merge: the hook AfterMerge failed: %w", err)
+		}
+	}
+	r.ws.failpoint("finished")
+	return r.ws.journal.setState(ctx, stateDone)
 }
 
 // decide stores the decisions of the check and opens the journal, in one transaction. From then on the plan,
@@ -145,7 +138,7 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 			return err
 		}
 	}
-	var steps, servers [][]any
+	var steps [][]any
 	for j, src := range r.ws.sources() { // the check has compared the fingerprints at its end
 		s := src.owner
 		entry := []any{j.name, s.Number, check.table(j.name).Rows[s.Name],
@@ -154,9 +147,9 @@ func (r *runner) decide(ctx context.Context, check *CheckReport,
 			steps = append(steps, append([]any{stepFill}, entry...))
 		}
 	}
-	for _, s := range r.ws.mergedServers() {
-		servers = append(servers, []any{s.Number, s.Name, s.MergedInto, s.Target})
-	}
+	servers := sqldb.Mapped(r.ws.mergedServers(), func(s MergedServer) []any {
+		return []any{s.Number, s.Name, s.MergedInto, s.Target}
+	})
 	return r.ws.target.Transaction(ctx, func() error {
 		if err := r.temporary.keep(ctx); err != nil {
 			return err
@@ -297,7 +290,7 @@ func (r *runner) balance(ctx context.Context) error {
 		if j.target.Heirs { // whose rows are not its own
 			table = "ONLY " + table
 		}
-		present, err := r.ws.target.Number(ctx, r.ws.target.SQL("SELECT COUNT(*) FROM ", table))
+		present, err := r.ws.target.Count(ctx, " FROM ", table)
 		if err != nil {
 			return err
 		}

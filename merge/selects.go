@@ -225,10 +225,7 @@ func (s selection) by(c *sqldb.Column) string { return "s." + s.kind.Quote(c.Nam
 // order returns the order in which rows are read. Without a key it is the order by all columns, in which only
 // identical rows can swap places.
 func (s selection) order(src *sourceTable) string {
-	var names []string
-	for _, c := range src.order {
-		names = append(names, s.by(c))
-	}
+	names := sqldb.Mapped(src.order, s.by)
 	if len(names) == 0 {
 		for _, p := range src.pairs {
 			if src.table.Column(p.source.Name) != nil { // else the plan sets what the server does not have
@@ -265,10 +262,7 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 	if rows == 0 {
 		return after, nil
 	}
-	list := make([]string, len(src.order))
-	for i, c := range src.order {
-		list[i] = c.ReadExpression(s.kind)
-	}
+	list := sqldb.Mapped(src.order, func(c *sqldb.Column) string { return c.ReadExpression(s.kind) })
 	found, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT ", strings.Join(list, ", "),
 		s.rest(src, after, "1 OFFSET "+strconv.FormatInt(rows-1, 10))))
 	if err == nil && len(found) == 0 {
@@ -290,8 +284,8 @@ func (s selection) counted(ctx context.Context, table, column string) (span keyS
 	if err != nil {
 		return keySpan{}, false, err
 	}
-	rows, err := db.Strings(ctx, db.SQL("SELECT 1", clause, " >= ", limit, " LIMIT 1"))
-	return span, len(rows) > 0, err
+	made, err = db.Any(ctx, clause, " >= ", limit)
+	return span, made, err
 }
 
 // fingerprints describes what must not change in those tables that are asked for during a merge. All servers
@@ -525,36 +519,30 @@ const (
 )
 
 // find looks at every reference, parents first.
-func (e *elsewhere) find(ctx context.Context, report *CheckReport) error {
+func (e *elsewhere) find(ctx context.Context, c *checking) {
 	e.known = map[string]verdict{}
-	return e.ws.eachSource(func(j *tableJob, src *sourceTable, s *server) error {
+	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {
 				continue
 			}
-			v, err := e.look(ctx, j, src, ref)
-			if err != nil {
-				return err
-			}
+			v := e.look(ctx, c, j, src, ref)
 			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", ")}
 			if v.many {
-				p.Count = int64(len(v.listed))
 				p.Message = fmt.Sprintf("at least %d different values of the reference lead to rows of %s that "+
-					"this server does not have: too many to be told apart one by one", p.Count, ref.Parent)
+					"this server does not have: too many to be told apart one by one", len(v.listed), ref.Parent)
 				p.Remedy = "correct the rows on their server, or drop the constraint, or the entry under " +
 					"references:, until the merge is done"
-				report.problem(p)
+				c.found(int64(len(v.listed)), p)
 				continue
 			}
-			p.Count = v.open
 			p.Message = "nobody can say whether the reference leads to a row of " + ref.Parent + ": no server " +
 				"has it in the same letters, and the target has another collation than the servers"
 			p.Remedy = "correct the rows on their server, letter by letter, or give the columns the same " +
 				"collation on the servers and in the target"
-			report.problemIf(v.open > 0, p)
+			c.found(v.open, p)
 			e.known[leadingOf(j, ref, src.server)] = v
 		}
-		return nil
 	})
 }
 
@@ -640,8 +628,8 @@ type verdict struct {
 }
 
 // look finds the values of a reference that lead to no row of their own server.
-func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
-	ref sqldb.Reference) (v verdict, err error) {
+func (e *elsewhere) look(ctx context.Context, c *checking, j *tableJob, src *sourceTable,
+	ref sqldb.Reference) (v verdict) {
 	sel := src.sel
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
@@ -649,7 +637,7 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		missing = sel.refers(j, ref, "s")
 	}
 	if missing == "" {
-		return verdict{none: true}, nil
+		return verdict{none: true}
 	}
 	q := src.owner.db.SQL("SELECT DISTINCT ", strings.Join(sel.exactly(src, ref, "s"), ", "),
 		" FROM ", sel.table(j.name), " AS s WHERE ", missing)
@@ -658,26 +646,23 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 	}
 	var batch [][]any
 	judge := func() error {
-		there, open, err := e.there(ctx, src, ref, batch)
+		there, open := e.there(ctx, c, src, ref, batch)
 		for i, key := range batch {
-			switch {
-			case err != nil:
-			case there[i] != skipped:
+			if there[i] != skipped {
 				v.listed = append(v.listed, constants(sel.kind, key))
 				v.bytes += len(v.listed[len(v.listed)-1])
-			case open:
+			} else if open {
 				v.open++
 			}
 		}
 		batch = nil
-		if err == nil && (len(v.listed) > mostElsewhere || v.bytes > longestElsewhere) {
-			v.many = true
+		if v.many = len(v.listed) > mostElsewhere || v.bytes > longestElsewhere; v.many || c.failed != nil {
 			return errEnough
 		}
-		return err
+		return nil
 	}
 	v.none = true
-	err = src.owner.db.Each(ctx, q, func(values []any) error {
+	c.each(ctx, src.owner.db, q, func(values []any) error {
 		v.none = false
 		for i, name := range ref.Columns {
 			value, ok := src.table.Column(name).Key(sel.kind, values[i])
@@ -691,18 +676,13 @@ func (e *elsewhere) look(ctx context.Context, j *tableJob, src *sourceTable,
 		}
 		return nil
 	})
-	if err == nil {
-		err = judge()
-	}
-	return v, notEnough(err)
+	_ = judge() // of the rest
+	return v
 }
 
 // constants writes the values of a key as [sqldb.Among] lists them.
 func constants(k sqldb.Kind, key []any) string {
-	all := make([]string, len(key))
-	for i, v := range key {
-		all[i] = sqldb.Constant(k, v)
-	}
+	all := sqldb.Mapped(key, func(v any) string { return sqldb.Constant(k, v) })
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -711,14 +691,15 @@ func constants(k sqldb.Kind, key []any) string {
 
 // there tells which of some values lead to a row of another server or, if the plan skips the parent, of the
 // target. It reports whether the others may all the same lead to a row, in other letters.
-func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Reference,
-	keys [][]any) (there []bool, open bool, err error) {
+func (e *elsewhere) there(ctx context.Context, c *checking, src *sourceTable, ref sqldb.Reference,
+	keys [][]any) (there []bool, open bool) {
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {
 		t := e.ws.target
 		clause := " FROM " + t.Kind.Quote(ref.Parent) + " AS s WHERE 1 = 1"
-		return there, false, e.held(ctx, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
+		e.held(ctx, c, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
+		return there, false
 	}
 	for k, other := range parent.sources {
 		if other == nil ||
@@ -729,20 +710,16 @@ func (e *elsewhere) there(ctx context.Context, src *sourceTable, ref sqldb.Refer
 		for i := range ref.Target {
 			open = open || e.yardstick(db, other.table, ref, i) == sqldb.Unknown
 		}
-		if k == src.server {
-			continue
-		}
-		clause := other.sel.rows(other)
-		if err := e.held(ctx, db, other.table, clause, src, ref, keys, there); err != nil {
-			return nil, false, err
+		if k != src.server {
+			e.held(ctx, c, db, other.table, other.sel.rows(other), src, ref, keys, there)
 		}
 	}
-	return there, open, nil
+	return there, open
 }
 
 // held notes which of some values a table holds, among the rows that the rest of a statement selects.
-func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, clause string,
-	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) error {
+func (e *elsewhere) held(ctx context.Context, c *checking, db *sqldb.DB, table *sqldb.Table, clause string,
+	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) {
 	q := db.SQL("SELECT x.merge_n FROM (")
 	between := ""
 	for n, key := range keys {
@@ -764,14 +741,14 @@ func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, 
 		}
 	}
 	if between == "" {
-		return nil
+		return
 	}
 	q.Add(") AS x WHERE EXISTS (SELECT 1", clause)
 	for i, name := range ref.Target {
 		q.Add(" AND ", table.Column(name).Equals(db.Kind, "s."+db.Kind.Quote(name), "x.merge_"+strconv.Itoa(i),
 			e.yardstick(db, table, ref, i)))
 	}
-	return db.Each(ctx, q.Add(")"), func(values []any) error {
+	c.each(ctx, db, q.Add(")"), func(values []any) error {
 		n, err := strconv.Atoi(sqldb.Text(values[0]))
 		if err == nil {
 			there[n] = true
@@ -782,11 +759,9 @@ func (e *elsewhere) held(ctx context.Context, db *sqldb.DB, table *sqldb.Table, 
 
 // exactly returns the columns of a reference as [sqldb.Constant] compares them.
 func (s selection) exactly(src *sourceTable, ref sqldb.Reference, alias string) []string {
-	all := make([]string, len(ref.Columns))
-	for i, name := range ref.Columns {
-		all[i] = src.table.Column(name).Exactly(s.kind, alias+"."+s.kind.Quote(name))
-	}
-	return all
+	return sqldb.Mapped(ref.Columns, func(name string) string {
+		return src.table.Column(name).Exactly(s.kind, alias+"."+s.kind.Quote(name))
+	})
 }
 
 // listed returns the condition that a row has one of the values of a reference that are known, or "" if there

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -26,7 +25,7 @@ type stage struct {
 	// merge_n of that one.
 	name, found string
 	// narrow are the columns that are too short for new names which they repeat. Their rows are not loaded.
-	narrow []Problem
+	narrow findings
 	// byBytes says that no key is an expression, which may do other things to names in another collation. So
 	// PostgreSQL can sort them by their bytes, which takes half the time that most collations do.
 	byBytes bool
@@ -158,21 +157,12 @@ func (s *stage) load(ctx context.Context, src *sourceTable, out *sqldb.Writer, t
 func (s *stage) fitting(src *sourceTable, rows []row) []row {
 	return slices.DeleteFunc(rows, func(r row) bool {
 		for _, n := range src.repeats {
-			text, is := r.values[n.index].(string)
-			most := src.pairs[n.index].target.MaxChars
-			if !is || most == 0 || utf8.RuneCountInString(text) <= most {
-				continue
+			if c := src.pairs[n.index].target; c.Overflows(r.values[n.index]) {
+				s.narrow.add(Problem{Code: CodeTooLong, Server: src.owner.Name, Table: s.job.name, Column: n.column,
+					Message: fmt.Sprintf(messageTooLong, c.MaxChars, sqldb.KeyText(r.key)),
+					Remedy:  remedyOfCopy(n.parent)})
+				return true
 			}
-			i := slices.IndexFunc(s.narrow, func(p Problem) bool {
-				return p.Server == src.owner.Name && p.Column == n.column
-			})
-			if i < 0 {
-				i, s.narrow = len(s.narrow), append(s.narrow, Problem{Code: CodeTooLong, Server: src.owner.Name,
-					Table: s.job.name, Column: n.column, Remedy: remedyOfCopy(n.parent),
-					Message: fmt.Sprintf(messageTooLong, most, sqldb.KeyText(r.key))})
-			}
-			s.narrow[i].Count++
-			return true
 		}
 		return false
 	})
@@ -235,10 +225,7 @@ type stagedRow struct {
 // on the next page.
 func (s *stage) groups(ctx context.Context, fn func(page []stagedRow) error) error {
 	t := s.ws.target
-	list := make([]string, len(s.columns))
-	for i, c := range s.columns {
-		list[i] = ", " + c.ReadExpression(t.Kind)
-	}
+	list := sqldb.Mapped(s.columns, func(c *sqldb.Column) string { return ", " + c.ReadExpression(t.Kind) })
 	for last := int64(0); ; {
 		q := t.SQL(
 			"SELECT g.merge_position, g.merge_member, g.merge_rank, s.merge_server, s.merge_tries, s.merge_key, ",

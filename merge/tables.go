@@ -180,11 +180,8 @@ func (j *tableJob) collapseKey() sqldb.UniqueKey {
 			return k // this one has the collations of the index
 		}
 	}
-	key := sqldb.UniqueKey{Name: "the key of the plan"}
-	for _, name := range j.plan.Key {
-		key.Parts = append(key.Parts, sqldb.KeyPart{Column: name})
-	}
-	return key
+	part := func(name string) sqldb.KeyPart { return sqldb.KeyPart{Column: name} }
+	return sqldb.UniqueKey{Name: "the key of the plan", Parts: sqldb.Mapped(j.plan.Key, part)}
 }
 
 func sameNames(a, b []string) bool {
@@ -210,11 +207,7 @@ func (src *sourceTable) index(name string) int {
 }
 
 func (src *sourceTable) positions(names []string) []int {
-	indexes := make([]int, len(names))
-	for i, name := range names {
-		indexes[i] = src.index(name)
-	}
-	return indexes
+	return sqldb.Mapped(names, src.index)
 }
 
 func (src *sourceTable) names() []string {
@@ -223,11 +216,7 @@ func (src *sourceTable) names() []string {
 
 // columns returns the columns of the target that the source has.
 func (src *sourceTable) columns() []*sqldb.Column {
-	columns := make([]*sqldb.Column, len(src.pairs))
-	for i, p := range src.pairs {
-		columns[i] = p.target
-	}
-	return columns
+	return sqldb.Mapped(src.pairs, func(p pair) *sqldb.Column { return p.target })
 }
 
 // value converts what a driver returned to the value that is copied.

@@ -111,6 +111,16 @@ func atOnce(n int, fn func(i int) error) error {
 	return cmp.Or(faults...)
 }
 
+// inTurn calls functions until one of them fails.
+func inTurn(ctx context.Context, all ...func(context.Context) error) error {
+	for _, fn := range all {
+		if err := fn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sorted returns the entries of a map in the order of their keys.
 func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
@@ -145,10 +155,7 @@ func (ws *workspace) led(ref sqldb.Reference) sqldb.Reference {
 }
 
 func (ws *workspace) databases() []*sqldb.DB {
-	var all []*sqldb.DB
-	for _, s := range ws.servers {
-		all = append(all, s.db)
-	}
+	all := sqldb.Mapped(ws.servers, func(s *server) *sqldb.DB { return s.db })
 	if ws.target != nil {
 		all = append(all, ws.target)
 	}
@@ -208,16 +215,6 @@ func (ws *workspace) sources() iter.Seq2[*tableJob, *sourceTable] {
 	}
 }
 
-// eachSource calls fn for every source table, parents first.
-func (ws *workspace) eachSource(fn func(j *tableJob, src *sourceTable, s *server) error) error {
-	for j, src := range ws.sources() {
-		if err := fn(j, src, src.owner); err != nil {
-			return fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, err)
-		}
-	}
-	return nil
-}
-
 // late returns the columns that a second pass fills. One is needed where foreign keys are always checked.
 func (ws *workspace) late(j *tableJob) []string {
 	if !ws.target.Kind.ChecksAtOnce() {
@@ -238,11 +235,7 @@ func (ws *workspace) holdsKey(table string, l link, key int64) bool {
 	if !l.bits.used() {
 		return t.Column(l.column).Holds(ws.target.Kind, key)
 	}
-	var columns []*sqldb.Column
-	for _, name := range l.columns() {
-		columns = append(columns, t.Column(name))
-	}
-	return l.bits.holds(ws.target.Kind, columns, key)
+	return l.bits.holds(ws.target.Kind, sqldb.Mapped(l.columns(), t.Column), key)
 }
 
 // declared reports whether the target or the plan says what a column refers to. A condition speaks for the
