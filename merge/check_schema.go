@@ -206,9 +206,8 @@ func (c *schemaCheck) columns(ctx context.Context) {
 func (c *schemaCheck) countedAlone(j *tableJob) {
 	for _, column := range j.target.Writable() {
 		name := column.Name
-		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
 		if !column.Counts() || len(j.present()) < 2 || j.plan.Policy.collapses() || j.plan.Set[name] != "" ||
-			slices.ContainsFunc(j.target.Keys(), covers) || j.refers(name) ||
+			j.target.Keyed(name) || j.refers(name) ||
 			slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
 		}
@@ -250,10 +249,8 @@ func (c *schemaCheck) named(j *tableJob) {
 		c.report.problemIf(slices.Contains(j.target.Primary, name), Problem{Code: CodePlan, Table: j.name,
 			Column: name, Message: "set changes the primary key, by which rows are known",
 			Remedy: "use renumber, or change the rows on their server"})
-		covers := func(k sqldb.UniqueKey) bool { return k.Covers(name) }
 		c.report.problemIf(strings.Contains(expression, wordRenamed) && (j.refers(name) ||
-			slices.ContainsFunc(j.target.Keys(), covers) || name == p.Rename.Column), Problem{Code: CodePlan,
-			Table: j.name, Column: name,
+			j.target.Keyed(name) || name == p.Rename.Column), Problem{Code: CodePlan, Table: j.name, Column: name,
 			Message: "set changes it by {renamed}, and it is part of a unique key or of a reference, or it " +
 				"is the name: who gets a new name depends on these",
 			Remedy: "set another column by {renamed}"})

@@ -316,17 +316,13 @@ func fingerprints(ctx context.Context, ws *workspace,
 func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
 	db := s.ws.servers[s.server].db
 	key := t.Order()
+	by := sqldb.Mapped(key, s.by)
 	clause := " FROM " + s.table(t.Name) + " AS s"
 	list := []string{"(SELECT COUNT(*)" + clause + ")"}
-	ends := []string{"first", "last"}
-	for i := range ends {
-		var order []string
-		for _, c := range key {
-			order = append(order, s.by(c)+[]string{"", " DESC"}[i])
-		}
+	for _, way := range []string{"", " DESC"} {
 		for _, c := range key {
 			list = append(list, "(SELECT "+c.ReadExpression(db.Kind)+clause+" ORDER BY "+
-				strings.Join(order, ", ")+" LIMIT 1)")
+				strings.Join(by, way+", ")+way+" LIMIT 1)")
 		}
 	}
 	// It is one statement, because a merge of many small tables asks this more often than anything else.
@@ -338,7 +334,7 @@ func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string
 	if len(key) == 0 || rows[0][0] == "0" {
 		return text, nil
 	}
-	for i, what := range ends {
+	for i, what := range []string{"first", "last"} {
 		index := 1 + i*len(key)
 		end := strings.Join(rows[0][index:index+len(key)], ", ")
 		if key[0].Family == sqldb.FamilyBytes || len(end) > 200 || !utf8.ValidString(end) {

@@ -145,8 +145,7 @@ func (j *tableJob) refers(column string) bool {
 
 // compares reports whether a column says which rows of the table are equal, or in what equal ones differ.
 func (j *tableJob) compares(column string) bool {
-	covers := func(k sqldb.UniqueKey) bool { return k.Covers(column) }
-	return j.plan.Policy.collapses() || slices.ContainsFunc(j.target.Keys(), covers)
+	return j.plan.Policy.collapses() || j.target.Keyed(column)
 }
 
 // whens returns the columns whose references all have a condition, each with the condition that one of them

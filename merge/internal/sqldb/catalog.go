@@ -196,6 +196,11 @@ func (t *Table) Keys() []UniqueKey {
 	return append([]UniqueKey{primary}, t.Unique...)
 }
 
+// Keyed reports whether a unique key depends on a column.
+func (t *Table) Keyed(column string) bool {
+	return slices.ContainsFunc(t.Keys(), func(k UniqueKey) bool { return k.Covers(column) })
+}
+
 // On its way between databases a value is nil, int64, uint64, float64, string or []byte. Booleans are 1 and
 // 0. Decimals, times, JSON and UUIDs are texts, and times are in UTC. From SQLite to SQLite values stay as
 // the driver returned them, because a SQLite column can hold values of any type.

@@ -88,15 +88,20 @@ func columns(family func(name string) Family) func(t *Table, row []string) {
 // addTrigger adds a trigger. The row holds table and trigger.
 func addTrigger(t *Table, row []string) { t.Triggers = append(t.Triggers, row[1]) }
 
-// addSorted returns what adds indexes that are not unique. The rows hold table, index and column.
-func addSorted() func(t *Table, row []string) {
+// indexes returns what adds indexes. The rows hold table, index, 1 where it is unique, and a column, and the
+// columns of an index follow each other. Those of unique ones hold more, which another function knows.
+func indexes(unique func(t *Table, row []string)) func(t *Table, row []string) {
 	last := ""
 	return func(t *Table, row []string) {
+		if row[2] == "1" {
+			unique(t, row)
+			return
+		}
 		if name := row[0] + "." + row[1]; name != last {
 			t.Sorted, last = append(t.Sorted, nil), name
 		}
 		n := len(t.Sorted) - 1
-		t.Sorted[n] = append(t.Sorted[n], row[2])
+		t.Sorted[n] = append(t.Sorted[n], row[3])
 	}
 }
 

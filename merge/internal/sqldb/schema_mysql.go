@@ -22,15 +22,12 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			WHERE t.table_schema = DATABASE() AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')`,
 			func(t *Table, row []string) { t.Engine = row[1] }},
 		// MariaDB has no indexes of expressions, and no column for them. It passes over this comment.
-		reading{`SELECT table_name, index_name, column_name, COALESCE(sub_part, 0),
-			CONCAT('' /*!80013 , COALESCE(expression, '') */) FROM information_schema.statistics
-			WHERE table_schema = DATABASE() AND non_unique = 0
-			ORDER BY table_name, index_name, seq_in_index`, mysqlKeyPart},
-		reading{`SELECT table_name, index_name, column_name FROM information_schema.statistics s
-			WHERE table_schema = DATABASE() AND non_unique = 1 AND index_type = 'BTREE' AND NOT EXISTS (SELECT 1
+		reading{`SELECT table_name, index_name, non_unique = 0, column_name, COALESCE(sub_part, 0),
+			CONCAT('' /*!80013 , COALESCE(expression, '') */) FROM information_schema.statistics s
+			WHERE table_schema = DATABASE() AND (non_unique = 0 OR index_type = 'BTREE' AND NOT EXISTS (SELECT 1
 			FROM information_schema.statistics o WHERE o.table_schema = s.table_schema AND
-			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL)
-			ORDER BY table_name, index_name, seq_in_index`, addSorted()},
+			o.table_name = s.table_name AND o.index_name = s.index_name AND o.column_name IS NULL))
+			ORDER BY table_name, index_name, seq_in_index`, indexes(mysqlKeyPart)},
 		// DEFAULT_GENERATED marks a default that is an expression, not a generated column. All collations but
 		// those of which the names end like this ignore blanks at the end. Quotes in expressions are escaped.
 		reading{`SELECT table_name, column_name, LOWER(column_type), CASE LOWER(column_type) WHEN 'bit(1)' THEN
@@ -50,21 +47,18 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 }
 
 func mysqlKeyPart(t *Table, row []string) {
-	part := KeyPart{Column: row[2]}
+	part := KeyPart{Column: row[3]}
 	switch {
 	case row[1] == "PRIMARY":
-		t.Primary = append(t.Primary, row[2])
+		t.Primary = append(t.Primary, row[3])
 		return
-	case row[2] == "" && row[4] != "":
-		part = KeyPart{Expression: "(" + mysqlExpression(row[4]) + ")"}
-	case row[3] != "0": // the key covers a prefix of the column
-		part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[2]) + ", " + row[3] + ")"}
+	case row[3] == "" && row[5] != "": // The catalog has escaped its quotes.
+		part = KeyPart{Expression: "(" + strings.ReplaceAll(row[5], `\'`, "'") + ")"}
+	case row[4] != "0": // the key covers a prefix of the column
+		part = KeyPart{Expression: "LEFT(" + MySQL.Quote(row[3]) + ", " + row[4] + ")"}
 	}
 	addPart(t, UniqueKey{Name: row[1]}, part)
 }
-
-// mysqlExpression returns an expression as it was before the catalog escaped its quotes.
-func mysqlExpression(text string) string { return strings.ReplaceAll(text, `\'`, "'") }
 
 func mysqlObjects(ctx context.Context, d *DB) error {
 	rows, err := d.Strings(ctx, d.SQL(`SELECT CASE WHEN UPPER(engine) IN ('FEDERATED', 'CONNECT', 'MRG_MYISAM',

@@ -28,20 +28,14 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 				t.Heirs = row[2] == "1" && !t.partitioned
 			}},
 		// PostgreSQL 14 has no column for NULLS NOT DISTINCT.
-		reading{`SELECT c.relname, x.relname, i.indisprimary, a.attname, CASE WHEN a.attname IS NULL THEN
+		reading{`SELECT c.relname, x.relname, i.indisunique, a.attname, CASE WHEN a.attname IS NULL THEN
 			pg_get_indexdef(i.indexrelid, k.n::int, true) END, pg_get_expr(i.indpred, i.indrelid, true),
-			COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false) FROM pg_index i
+			COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false), i.indisprimary FROM pg_index i
 			JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
 			CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n)
 			LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
-			AND i.indkey[k.n - 1] > 0 WHERE c.relnamespace = {here} AND i.indisunique
-			ORDER BY c.relname, x.relname, k.n`, postgresKeyPart},
-		reading{`SELECT c.relname, x.relname, a.attname FROM pg_index i
-			JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
-			CROSS JOIN LATERAL generate_series(1, i.indnkeyatts) AS k(n)
-			JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.n - 1]
-			WHERE c.relnamespace = {here} AND NOT i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL
-			ORDER BY c.relname, x.relname, k.n`, addSorted()},
+			AND i.indkey[k.n - 1] > 0 WHERE c.relnamespace = {here} AND (i.indisunique OR i.indexprs IS NULL
+			AND i.indpred IS NULL) ORDER BY c.relname, x.relname, k.n`, indexes(postgresKeyPart)},
 		// What a collation does stands in other columns in other versions.
 		reading{`SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
 			CASE t.typtype WHEN 'e' THEN '(enum)' ELSE t.typname END, NOT a.attnotnull, a.atthasdef,
@@ -84,7 +78,7 @@ func here(text string) string {
 }
 
 func postgresKeyPart(t *Table, row []string) {
-	if row[2] == "1" {
+	if row[7] == "1" {
 		t.Primary = append(t.Primary, row[3])
 		return
 	}

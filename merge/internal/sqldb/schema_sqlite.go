@@ -44,15 +44,12 @@ func sqliteTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x ORDER BY m.name, x.cid", sqliteColumn},
 		reading{"SELECT m.name, x.name" + sqliteOwn + "JOIN pragma_table_xinfo(m.name) AS x WHERE x.pk > 0 " +
 			"ORDER BY m.name, x.pk", func(t *Table, row []string) { t.Primary = append(t.Primary, row[1]) }},
-		reading{"SELECT m.name, l.name, l.origin, i.sql, x.name, x.coll, x.seqno" + sqliteOwn +
+		reading{`SELECT m.name, l.name, l."unique", x.name, l.origin, i.sql, x.coll, x.seqno` + sqliteOwn +
 			`JOIN pragma_index_list(m.name) AS l
 			LEFT JOIN sqlite_master AS i ON i.type = 'index' AND i.name = l.name
-			JOIN pragma_index_xinfo(l.name) AS x WHERE l."unique" = 1 AND x.key = 1
-			ORDER BY m.name, l.name, x.seqno`, sqliteKeyPart},
-		reading{"SELECT m.name, l.name, x.name" + sqliteOwn + `JOIN pragma_index_list(m.name) AS l
-			JOIN pragma_index_info(l.name) AS x WHERE l."unique" = 0 AND l.partial = 0
-			AND NOT EXISTS (SELECT 1 FROM pragma_index_info(l.name) AS o WHERE o.name IS NULL)
-			ORDER BY m.name, l.name, x.seqno`, addSorted()},
+			JOIN pragma_index_xinfo(l.name) AS x WHERE x.key = 1 AND (l."unique" = 1 OR l.partial = 0
+			AND NOT EXISTS (SELECT 1 FROM pragma_index_info(l.name) AS o WHERE o.name IS NULL))
+			ORDER BY m.name, l.name, x.seqno`, indexes(sqliteKeyPart)},
 		reading{`SELECT m.name, f.id, f."from", f."table", f."to"` + sqliteOwn +
 			"JOIN pragma_foreign_key_list(m.name) AS f ORDER BY m.name, f.id, f.seq", references()},
 		reading{"SELECT m.name, m.sql" + sqliteOwn, sqliteStatement},
@@ -118,10 +115,10 @@ func sqliteColumn(t *Table, row []string) {
 }
 
 func sqliteKeyPart(t *Table, row []string) {
-	part := KeyPart{Column: row[4], Collation: row[5]}
-	position, _ := strconv.Atoi(row[6])
+	part := KeyPart{Column: row[3], Collation: row[6]}
+	position, _ := strconv.Atoi(row[7])
 	// What is indexed, and the condition of a partial index, stand in the statement that made it.
-	inner, rest := brackets(row[3])
+	inner, rest := brackets(row[5])
 	if parts := splitSQL(inner); part.Column == "" && position < len(parts) {
 		part.Expression = parts[position]
 	}
@@ -129,7 +126,7 @@ func sqliteKeyPart(t *Table, row []string) {
 	if rest = strings.TrimSpace(rest); len(rest) > 5 && strings.EqualFold(rest[:5], "where") {
 		key.where = strings.TrimSpace(rest[5:])
 	}
-	if row[2] != "pk" {
+	if row[4] != "pk" {
 		addPart(t, key, part)
 	} else if c := t.Column(part.Column); c != nil {
 		c.Collation = part.Collation
