@@ -21,21 +21,14 @@ func leaseColumns() []string {
 // holdsLeases reports whether a table has the shape of a table of leases. Its name says nothing: gormlease
 // takes any name and adds the prefix of the naming strategy.
 func holdsLeases(t *sqldb.Table) bool {
-	if t == nil || !slices.Equal(t.Primary, []string{"node"}) {
-		return false
-	}
-	for _, name := range leaseColumns() {
+	other := func(name string) bool {
 		c := t.Column(name)
-		if c == nil {
-			return false
+		if c == nil || name == "node" || name == "version" {
+			return c == nil || c.Family != sqldb.FamilyInt
 		}
-		number := name == "node" || name == "version"
-		text := c.Family == sqldb.FamilyText || c.Family == sqldb.FamilyBytes // MySQL has them as VARBINARY
-		if number && c.Family != sqldb.FamilyInt || !number && !text {
-			return false
-		}
+		return c.Family != sqldb.FamilyText && c.Family != sqldb.FamilyBytes // MySQL has them as VARBINARY
 	}
-	return true
+	return t != nil && slices.Equal(t.Primary, []string{"node"}) && !slices.ContainsFunc(leaseColumns(), other)
 }
 
 // leaseTables returns the names of the tables of leases of a database.

@@ -19,9 +19,8 @@ type Trial struct {
 	name    string
 	columns []*Column
 	writer  *Writer
-	singles map[int]*Writer // tables of one column, by its position
-	// written is how many rows each of the temporary tables was given since it was truncated.
-	written map[string]int
+	singles map[int]*Trial // of one column each, by its position
+	written int            // how many rows the table was given since it was truncated
 	// simpler makes the table without the condition for its partitions, which may have a function that is not
 	// allowed in a CHECK. It is "" if there is none.
 	simpler string
@@ -33,15 +32,12 @@ type Trial struct {
 const trialNumber = "merge_n"
 
 // trialKey is that column.
-func trialKey() *Column {
-	return &Column{Name: trialNumber, Family: FamilyInt, Declared: "bigint"}
-}
+func trialKey() *Column { return &Column{Name: trialNumber, Family: FamilyInt, Declared: "bigint"} }
 
 // NewTrial makes the temporary table. Only the given columns are written.
 func NewTrial(ctx context.Context, d *DB, t *Table, name string, columns []*Column,
 	raw bool) (*Trial, error) {
-	r := &Trial{d: d, name: name, columns: columns, singles: map[int]*Writer{},
-		written: map[string]int{}}
+	r := &Trial{d: d, name: name, columns: columns, singles: map[int]*Trial{}}
 	statements, err := r.definition(ctx, t)
 	if err != nil {
 		return nil, err
@@ -175,16 +171,11 @@ func (r *Trial) Write(ctx context.Context, rows [][]any) error {
 	for i, values := range rows {
 		numbered[i] = append([]any{int64(i)}, values...)
 	}
-	return r.write(ctx, r.name, r.writer, numbered)
-}
-
-// write is Write for one of the temporary tables.
-func (r *Trial) write(ctx context.Context, name string, w *Writer, rows [][]any) error {
-	if err := r.empty(ctx, name); err != nil {
+	if err := r.empty(ctx); err != nil {
 		return err
 	}
-	r.written[name] += len(rows)
-	if err := w.Write(ctx, rows); err != nil {
+	r.written += len(rows)
+	if err := r.writer.Write(ctx, numbered); err != nil {
 		return &RefusedError{cause: err}
 	}
 	return nil
@@ -217,18 +208,18 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the error of the statement.
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-func (r *Trial) empty(ctx context.Context, name string) error {
+func (r *Trial) empty(ctx context.Context) error {
 	// A server makes new files when it truncates a table, which takes it longer than to delete a few rows.
 	// PostgreSQL keeps what is deleted until then, so that the rows must not become many.
 	const few = 2000
 	switch {
-	case r.written[name] == 0:
+	case r.written == 0:
 		return nil
-	case r.d.Kind == SQLite || r.written[name] <= few:
-		return r.d.Exec(ctx, "DELETE FROM "+name)
+	case r.d.Kind == SQLite || r.written <= few:
+		return r.d.Exec(ctx, "DELETE FROM "+r.name)
 	}
-	r.written[name] = 0
-	return r.d.Exec(ctx, "TRUNCATE TABLE "+name)
+	r.written = 0
+	return r.d.Exec(ctx, "TRUNCATE TABLE "+r.name)
 }
 
 // Each calls fn for every row that the table holds, with the number of the row among those that were written
@@ -258,16 +249,17 @@ func (r *Trial) Takes(ctx context.Context, column int, v any) error {
 	if r.d.Kind == SQLite {
 		return nil // only its whole tables have rules
 	}
-	name := fmt.Sprintf("%s_c%d", r.name, column)
 	if r.singles[column] == nil {
+		name := fmt.Sprintf("%s_c%d", r.name, column)
 		err := r.d.Exec(ctx, "CREATE TEMPORARY TABLE "+name+" ("+trialNumber+" BIGINT PRIMARY KEY, "+
 			c.Like(r.d.Kind)+")")
 		if err != nil {
 			return err
 		}
-		r.singles[column] = NewWriter(r.d, name, []*Column{trialKey(), c}, false)
+		r.singles[column] = &Trial{d: r.d, name: name,
+			writer: NewWriter(r.d, name, []*Column{trialKey(), c}, false)}
 	}
-	return r.write(ctx, name, r.singles[column], [][]any{{int64(0), v}})
+	return r.singles[column].Write(ctx, [][]any{{v}})
 }
 
 // Drop removes the temporary tables.
@@ -276,8 +268,8 @@ func (r *Trial) Drop(ctx context.Context) error {
 	if r.writer != nil {
 		err = r.writer.Close()
 	}
-	for position, w := range r.singles {
-		err = errors.Join(err, w.Close(), r.d.DropTemporary(ctx, fmt.Sprintf("%s_c%d", r.name, position)))
+	for _, single := range r.singles {
+		err = errors.Join(err, single.Drop(ctx))
 	}
 	return errors.Join(err, r.d.DropTemporary(ctx, r.name))
 }
