@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -241,6 +242,37 @@ func (d *drafter) references(t *sqldb.Table) []sqldb.Reference {
 	return all
 }
 
+// refers reports whether a column is part of a reference of its table.
+func (d *drafter) refers(t *sqldb.Table, column string) bool {
+	return slices.ContainsFunc(d.references(t), func(r sqldb.Reference) bool {
+		return slices.Contains(r.Columns, column)
+	})
+}
+
+// asked reports whether a column may refer by what is in it.
+func (d *drafter) asked(t *sqldb.Table, column string) bool {
+	return slices.ContainsFunc(d.found, func(f census.Finding) bool {
+		return f.Table == t.Name && f.Name == column
+	})
+}
+
+// installed reports whether a table has the same rows on all servers.
+func (d *drafter) installed(ctx context.Context, table string) (bool, error) {
+	return census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], table)
+}
+
+// having returns the servers that have some columns of a table.
+func (d *drafter) having(table string, columns ...string) iter.Seq2[int, *sqldb.DB] {
+	return func(yield func(int, *sqldb.DB) bool) {
+		for i, s := range d.ws.servers {
+			lacks := func(name string) bool { return s.db.Tables[table].Column(name) == nil }
+			if !slices.ContainsFunc(columns, lacks) && !yield(i, s.db) {
+				return
+			}
+		}
+	}
+}
+
 // suggest drafts the policy of a table. If nobody but a person can decide, that is NotDecided, and there are
 // policies to choose from, the likeliest first.
 func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candidates []string, err error) {
@@ -349,7 +381,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
 	} else if !d.leads(t) {
-		same, err := census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], t.Name)
+		same, err := d.installed(ctx, t.Name)
 		if err != nil || same {
 			*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
 			return []string{"skip, if the migrations of the game fill it in the target",
@@ -382,11 +414,7 @@ const fewTogether = 3
 // different servers are, as where they are the coordinates of places that only the game keeps apart. Columns
 // that refer to rows, or may do so, have other values after the merge.
 func (d *drafter) equalTogether(ctx context.Context, t *sqldb.Table, columns []string) (bool, error) {
-	refers := func(name string) bool {
-		declared := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, name) }
-		may := func(f census.Finding) bool { return f.Table == t.Name && f.Name == name }
-		return slices.ContainsFunc(d.references(t), declared) || slices.ContainsFunc(d.found, may)
-	}
+	refers := func(name string) bool { return d.refers(t, name) || d.asked(t, name) }
 	covers := func(k sqldb.UniqueKey) bool {
 		other := func(name string) bool { return !slices.Contains(columns, name) }
 		return !slices.ContainsFunc(k.Columns(), other)
@@ -395,22 +423,15 @@ func (d *drafter) equalTogether(ctx context.Context, t *sqldb.Table, columns []s
 		return false, nil
 	}
 	seen, equal := make(sieve, sieveBits/64), 0
-	for _, s := range d.ws.servers {
-		if own := s.db.Tables[t.Name]; own == nil || slices.ContainsFunc(columns,
-			func(name string) bool { return own.Column(name) == nil }) {
-			continue
-		}
-		from := " FROM " + s.db.Kind.Quote(t.Name) + " WHERE "
-		for i, name := range columns {
-			from += []string{"", " AND "}[min(i, 1)] + s.db.Kind.Quote(name) + " IS NOT NULL"
-		}
-		names := s.db.Kind.QuoteAll(columns)
-		twice, err := s.db.Strings(ctx, s.db.SQL("SELECT 1", from, " GROUP BY ", names,
-			" HAVING COUNT(*) > 1 LIMIT 1"))
+	for _, db := range d.having(t.Name, columns...) {
+		names := db.Kind.QuoteAll(columns)
+		from := " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
+			strings.Join(db.Kind.QuoteEach(columns), " IS NOT NULL AND ") + " IS NOT NULL"
+		twice, err := db.Strings(ctx, db.SQL("SELECT 1", from, " GROUP BY ", names, " HAVING COUNT(*) > 1 LIMIT 1"))
 		if err != nil || len(twice) > 0 {
 			return false, err
 		}
-		err = s.db.EachSteady(ctx, s.db.SQL("SELECT ", names, from), func(values []any) error {
+		err = db.EachSteady(ctx, db.SQL("SELECT ", names, from), func(values []any) error {
 			if seen.knew(sqldb.KeyText(values)) {
 				equal++
 			}
@@ -492,15 +513,13 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 		if i == named { // Rows without a name are alike by chance more easily.
 			few = 5
 		}
-		for _, s := range d.ws.servers[:2] {
-			own := s.db.Tables[t.Name]
-			lacks := func(name string) bool { return own.Column(name) == nil }
-			if own == nil || slices.ContainsFunc(append([]string{key}, names...), lacks) {
-				continue
+		columns := append([]string{key}, names...)
+		for server, db := range d.having(t.Name, columns...) {
+			if server > 1 {
+				break
 			}
-			k := s.db.Kind
-			rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", k.QuoteAll(append([]string{key},
-				names...)), " FROM ", k.Quote(t.Name), " ORDER BY ", k.Quote(key), " LIMIT 500"))
+			rows, err := db.Strings(ctx, db.SQL("SELECT ", db.Kind.QuoteAll(columns), " FROM ",
+				db.Kind.Quote(t.Name), " ORDER BY ", db.Kind.Quote(key), " LIMIT 500"))
 			if err != nil {
 				return nil, err
 			}
@@ -633,8 +652,7 @@ func (d *drafter) adds(t *sqldb.Table) bool {
 	return slices.ContainsFunc(t.Columns, func(c *sqldb.Column) bool {
 		number := c.Family.Exact() || c.Family == sqldb.FamilyFloat
 		key := func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }
-		refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
-		return number && !slices.ContainsFunc(t.Keys(), key) && !slices.ContainsFunc(d.references(t), refers)
+		return number && !slices.ContainsFunc(t.Keys(), key) && !d.refers(t, c.Name)
 	})
 }
 
@@ -648,9 +666,7 @@ func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) 
 	if known := d.known[t.Name]; known != nil && known.Renumber != "" {
 		return true, nil // somebody who knows the game has said so
 	}
-	refers := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
-	if c.Family != sqldb.FamilyInt || !c.HasDefault || d.stays[place{t.Name, c.Name}] ||
-		slices.ContainsFunc(d.references(t), refers) {
+	if c.Family != sqldb.FamilyInt || !c.HasDefault || d.stays[place{t.Name, c.Name}] || d.refers(t, c.Name) {
 		return false, nil
 	}
 	spans, err := d.counted(ctx, t.Name, c.Name)
@@ -706,7 +722,7 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 		// What is decided about rows that the game itself counts is true of those that belong to them, too.
 		if err == nil && !apart && d.known[parent.Name] == nil && !d.stays[place{parent.Name, key.Name}] &&
 			key.Family == sqldb.FamilyInt && !key.HasDefault && slices.Equal(parent.Primary, []string{key.Name}) {
-			same, err := census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], parent.Name)
+			same, err := d.installed(ctx, parent.Name)
 			return !same, err
 		}
 		if err != nil || apart {
@@ -741,13 +757,12 @@ var uuid = regexp.MustCompile("(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89
 
 // uuids reports whether the first texts of a column are UUIDs, of which each server makes its own.
 func (d *drafter) uuids(ctx context.Context, table, column string) (all bool, err error) {
-	for i, s := range d.ws.servers {
-		t := s.db.Tables[table]
-		if t.Column(column) == nil || t.Column(column).Family != sqldb.FamilyText {
+	for i, db := range d.having(table, column) {
+		if db.Tables[table].Column(column).Family != sqldb.FamilyText {
 			continue
 		}
 		text, where := d.reading(i, table, column)
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
+		rows, err := db.Strings(ctx, db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
 		other := func(row []string) bool { return !uuid.MatchString(row[0]) }
 		if err != nil || slices.ContainsFunc(rows, other) {
 			return false, err
@@ -759,10 +774,7 @@ func (d *drafter) uuids(ctx context.Context, table, column string) (all bool, er
 
 // counted returns the range of the values of a column that no generator made, for each server that has any.
 func (d *drafter) counted(ctx context.Context, table, column string) (spans []keySpan, err error) {
-	for i, s := range d.ws.servers {
-		if s.db.Tables[table] == nil || s.db.Tables[table].Column(column) == nil {
-			continue
-		}
+	for i := range d.having(table, column) {
 		span, _, err := newSelection(d.ws, i).counted(ctx, table, column)
 		if err != nil {
 			return nil, err
@@ -960,16 +972,11 @@ func (d *drafter) namedBy(
 // texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
 // nor copies of the names of other tables.
 func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
-	references := d.references(t)
 	return slices.DeleteFunc(t.Writable(), func(c *sqldb.Column) bool {
 		stem, copied := strings.CutSuffix(c.Name, "_name")
-		asked := func(f census.Finding) bool { return f.Table == t.Name && f.Name == c.Name }
-		taken := func(r sqldb.Reference) bool {
-			return slices.Contains(r.Columns, c.Name) || copied && slices.Contains(r.Columns, stem+"_id")
-		}
 		return c.Family != sqldb.FamilyText || c.MaxChars > longestName ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
-			slices.ContainsFunc(references, taken) || slices.ContainsFunc(d.found, asked)
+			d.refers(t, c.Name) || copied && d.refers(t, stem+"_id") || d.asked(t, c.Name)
 	})
 }
 

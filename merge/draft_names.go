@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -97,10 +98,9 @@ func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Colum
 // than a name.
 func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evidence string, err error) {
 	var lists, sentences []string
-	listed, said, members, listHits, alone := 0, 0, 0, 0, 0
-	for i, s := range d.ws.servers {
-		own, names := s.db.Tables[text.table], s.db.Tables[name.table]
-		if own == nil || own.Column(text.column) == nil || names == nil || names.Column(name.column) == nil {
+	listed, said, listHits, alone := 0, 0, 0, 0
+	for i, db := range d.having(text.table, text.column) {
+		if db.Tables[name.table].Column(name.column) == nil {
 			continue
 		}
 		w, err := d.within(ctx, i, text)
@@ -130,15 +130,15 @@ func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evi
 				alone += 2
 			}
 		}
-		listed, members, listHits, said = listed+w.lists, members+all, listHits+hits, said+len(found)
+		listed, listHits, said = listed+w.lists, listHits+hits, said+len(found)
 		if hits*2 < all {
 			listed = -len(w.texts) * len(d.ws.servers)
 		}
 		if texts*10 < len(w.texts) {
 			return "", "", nil
 		}
-		lists = append(lists, fmt.Sprintf("%s: %d of %d members of lists are names", s.Name, hits, all))
-		sentences = append(sentences, fmt.Sprintf("%s: %d of %d texts have names in them", s.Name, texts,
+		lists = append(lists, fmt.Sprintf("%s: %d of %d members of lists are names", db.Name, hits, all))
+		sentences = append(sentences, fmt.Sprintf("%s: %d of %d texts have names in them", db.Name, texts,
 			len(w.texts)))
 	}
 	switch {
@@ -307,18 +307,14 @@ func (d *drafter) repeats(ctx context.Context, text, name place, least, tenths i
 func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[string][][]string, error) {
 	const fewKinds = 8
 	all := map[string][][]string{}
-	for i, s := range d.ws.servers {
-		own := s.db.Tables[text.table]
-		if own.Column(text.column) == nil || by != "" && own.Column(by) == nil {
-			continue
-		}
+	for i, db := range d.having(text.table, text.column, cmp.Or(by, text.column)) {
 		// A text that is too long for a name is still too long for one when it is cut.
 		read, where := d.reading(i, text.table, text.column)
 		kind := "''"
 		if by != "" {
-			kind = own.Column(by).ReadExpression(s.db.Kind)
+			kind = db.Tables[text.table].Column(by).ReadExpression(db.Kind)
 		}
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+		rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
 			strconv.Itoa(longestName+1), "), ", kind, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		if err != nil {
 			return nil, err
@@ -372,12 +368,11 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 	if t := d.ws.target.Tables[named.table]; t != nil && slices.Equal(t.Primary, []string{named.column}) {
 		tenths = someOfTen
 	}
-	for i, s := range d.ws.servers {
-		names := s.db.Tables[named.table]
-		if len(texts[i]) == 0 || names == nil || names.Column(named.column) == nil {
+	for i, db := range d.having(named.table, named.column) {
+		if len(texts[i]) == 0 {
 			continue
 		}
-		hits, err := s.db.Number(ctx, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
+		hits, err := db.Number(ctx, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
 		all := int64(len(texts[i]))
 		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
 		if err != nil || !enough && hits*10 < all*mostOfTen {
@@ -386,7 +381,7 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		if total += hits; tenths != someOfTen {
 			total += all - hits
 		}
-		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", s.Name, hits, len(texts[i])))
+		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", db.Name, hits, len(texts[i])))
 	}
 	if total < int64(least) {
 		return "", nil
@@ -398,12 +393,9 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 func (d *drafter) inDocuments(ctx context.Context, table, column string, named place) (
 	path, evidence string, err error) {
 	found := map[string][][]string{}
-	for i, s := range d.ws.servers {
-		if own := s.db.Tables[table]; own == nil || own.Column(column) == nil {
-			continue
-		}
+	for i, db := range d.having(table, column) {
 		text, where := d.reading(i, table, column)
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
+		rows, err := db.Strings(ctx, db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
 			")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		if err != nil {
 			return "", "", err

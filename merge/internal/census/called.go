@@ -180,13 +180,8 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	f.Values, _ = best.counts()
 	if isText {
 		f.When, err = l.noText(ctx, col)
-	}
-	for _, s := range l.c.spans[col] {
-		if s.none || s.min < 0 {
-			f.When = l.c.bare(ctx, col) + " > 0"
-		} else if s.zero && f.When == "" {
-			f.When = l.c.bare(ctx, col) + " <> 0"
-		}
+	} else if none, _ := l.c.noneOf(col); none != "" {
+		f.When = l.c.bare(ctx, col) + none
 	}
 	return f, err
 }
@@ -216,8 +211,8 @@ func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err erro
 		return f, nil
 	}
 	base := strings.TrimPrefix(other.As, isBeyond)
-	for i, d := range l.c.servers {
-		if l.c.spans[col][i].distinct == 0 || l.c.spans[other.Parent][i].distinct == 0 {
+	for i, d := range l.c.filled(col) {
+		if l.c.spans[other.Parent][i].distinct == 0 {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
@@ -254,21 +249,16 @@ func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", name)
+		condition := name + " > 0"
 		if text {
-			q.Add(" <> '0' AND ", name, " <> ''")
-		} else {
-			q.Add(" > 0")
-			if sample := l.c.spans[col][i].sample(name); sample != "" {
-				q.Add(" AND ", sample)
-			}
+			condition = name + " <> '0' AND " + name + " <> ''"
 		}
-		rows, err := d.Strings(ctx, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(4*sampled)))
+		texts, err := l.c.some(ctx, i, col, condition)
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			n, err := strconv.ParseInt(row[0], 10, 64)
+		for _, text := range texts {
+			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				return nil, nil // no key of the servers is so long, and no word is one
 			}
@@ -285,16 +275,14 @@ func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
 func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64) (match, error) {
 	named, _ := l.c.named(col, key)
 	m := match{key: key, named: named, begins: l.c.begins(key)}
-	for i, d := range l.c.servers {
-		if len(values[i]) == 0 {
+	for i, some := range values {
+		if len(some) == 0 {
 			continue
 		}
-		hits, err := keysAmong(ctx, d, key, values[i])
+		a, err := l.c.among(ctx, key, i, some)
 		if err != nil {
 			return match{}, err
 		}
-		s := span{distinct: int64(len(values[i])), min: slices.Min(values[i]), max: slices.Max(values[i])}
-		a := l.c.against(key, i, s, s.distinct, hits, 0)
 		m.servers = append(m.servers, a)
 	}
 	return m, nil

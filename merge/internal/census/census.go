@@ -182,11 +182,11 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
 		rows, err := d.Strings(ctx, d.SQL("SELECT COUNT(", value,
-			"), 0, MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
+			"), MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		if err != nil {
 			return nil, err
 		}
-		known := spanOf(rows[0])
+		known := spanOf(rows[0][0], rows[0][1], rows[0][2])
 		if known.distinct == 0 {
 			continue
 		}

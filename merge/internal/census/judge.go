@@ -29,34 +29,25 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		}
 		return 1
 	})
-	zero, filled, none := false, false, ""
-	for _, s := range c.spans[col] {
-		zero, filled = zero || s.zero, filled || s.distinct > 0
-		switch {
-		case s.none || s.min < 0: // no key is less than 0, and -1 mostly means none
-			none = " > 0"
-		case s.zero && none == "":
-			none = " <> 0"
-		}
-	}
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
 		key := false // 0 is one, and may mean none all the same
 		for i, s := range c.spans[col] {
 			key = key || s.zero && c.spans[m.key][i].zero
 		}
-		none, evidence := none, m.evidence(zero && !key, counter)
+		none, zero := c.noneOf(col)
+		evidence := m.evidence(zero && !key, counter)
 		if key {
 			v, evidence = min(v, Possible), evidence+"; 0 is a key, too, or means none"
 			none = map[bool]string{true: " >= 0"}[none == " > 0"]
 		}
-		if bare := c.bare(ctx, col); none != "" && bare != "" && !strings.Contains(when, bare+" >") {
+		if bare := c.bare(ctx, col); none != "" && !strings.Contains(when, bare+" >") {
 			when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
 		}
 		values, _ := m.counts()
 		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: evidence, Values: values,
 			Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
 	}
-	if !filled {
+	if !slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct > 0 }) {
 		return []Finding{{Column: col, Verdict: None}}, nil
 	}
 	named, err := c.byKind(ctx, col)
@@ -91,35 +82,25 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			}
 			return all, nil
 		}
+		takes := func(_ context.Context, col Column, m match) (bool, error) { return c.takesKeys(col, m), nil }
 		for _, m := range matches {
-			own, err := c.repeatsKey(ctx, col, m)
-			if err != nil {
-				return nil, err
+			for _, reason := range []struct {
+				why   string
+				holds func(ctx context.Context, col Column, m match) (bool, error)
+			}{
+				{"each leads to a row before its own", c.leadsBefore},
+				{"each row has its own key there", c.repeatsKey},
+				{"no database counts these keys, and they go as far as those", takes},
+				{"no two rows have the same", c.differ},
+			} {
+				if holds, err := reason.holds(ctx, col, m); err != nil {
+					return nil, err
+				} else if holds {
+					f := finding(Possible, m, "")
+					f.Evidence += "; " + reason.why
+					return []Finding{f}, nil
+				}
 			}
-			differ, err := c.differ(ctx, col, m)
-			if err != nil {
-				return nil, err
-			}
-			before, err := c.leadsBefore(ctx, col, m)
-			if err != nil {
-				return nil, err
-			}
-			why := ""
-			switch {
-			case before:
-				why = "each leads to a row before its own"
-			case own:
-				why = "each row has its own key there"
-			case c.takesKeys(col, m):
-				why = "no database counts these keys, and they go as far as those"
-			case differ:
-				why = "no two rows have the same"
-			default:
-				continue
-			}
-			f := finding(Possible, m, "")
-			f.Evidence += "; " + why
-			return []Finding{f}, nil
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
 		whole = slices.DeleteFunc(slices.Clone(matches), func(m match) bool { return !m.full() })
@@ -267,8 +248,8 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 // kind of rows do.
 func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match, error) {
 	ends := map[string][]int64{} // by kind and server
-	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || columnOf(d, by) == nil {
+	for i, d := range c.filled(col) {
+		if columnOf(d, by) == nil {
 			continue
 		}
 		rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
@@ -280,7 +261,7 @@ func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match
 			if ends[row[0]] == nil {
 				ends[row[0]] = make([]int64, len(c.servers))
 			}
-			ends[row[0]][i] = spanOf([]string{"1", "0", row[1], row[1]}).max
+			ends[row[0]][i], _ = numberIn(row[1])
 		}
 	}
 	with := []match{best}
@@ -309,8 +290,8 @@ func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, err
 	if values, _ := m.counts(); m.key.Table != col.Table || m.sampled || !m.full() || values < few {
 		return false, nil
 	}
-	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, m.key)) {
+	for _, d := range c.filled(col) {
+		if !whole(columnOf(d, m.key)) {
 			continue
 		}
 		others, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
@@ -330,9 +311,9 @@ func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, er
 		return false, nil
 	}
 	chance := 0.0
-	for i, d := range c.servers {
+	for i, d := range c.filled(col) {
 		keys := c.spans[m.key][i]
-		if c.spans[col][i].distinct == 0 || keys.distinct == 0 {
+		if keys.distinct == 0 {
 			continue
 		}
 		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
@@ -343,11 +324,11 @@ func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, er
 			return false, err
 		}
 		for _, row := range rows {
-			value := spanOf([]string{"1", "0", row[0], row[0]})
 			if row[1] == "0" {
 				return false, nil
 			}
-			chance += math.Log10(width(value.max, keys.max) / width(keys.min, keys.max))
+			value, _ := numberIn(row[0])
+			chance += math.Log10(width(value, keys.max) / width(keys.min, keys.max))
 		}
 	}
 	return -chance >= 3, nil
@@ -367,12 +348,8 @@ func (c *Census) differ(ctx context.Context, col Column, m match) (bool, error) 
 		return false, nil
 	}
 	rare := 0.0
-	for i, d := range c.servers {
-		s := c.spans[col][i]
-		if s.distinct == 0 {
-			continue
-		}
-		name := d.Kind.Quote(col.Name)
+	for i, d := range c.filled(col) {
+		s, name := c.spans[col][i], d.Kind.Quote(col.Name)
 		rows, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", s.some(name)))
 		n, room := float64(s.distinct), width(s.min, s.max)
@@ -488,8 +465,8 @@ func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) 
 	if m.possible() || !m.speaks() || m.sampled {
 		return m.possible(), nil
 	}
-	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, m.key)) {
+	for i, d := range c.filled(col) {
+		if !whole(columnOf(d, m.key)) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
@@ -526,11 +503,25 @@ func (c *Census) bare(ctx context.Context, col Column) string {
 	return c.bares[col]
 }
 
+// noneOf says how the values of a column that mean none are left out, and whether 0 is among these: no key is
+// less than 0, and -1 mostly means none.
+func (c *Census) noneOf(col Column) (none string, zero bool) {
+	for _, s := range c.spans[col] {
+		zero = zero || s.zero
+		if s.none || s.min < 0 {
+			none = " > 0"
+		} else if s.zero && none == "" {
+			none = " <> 0"
+		}
+	}
+	return none, zero
+}
+
 // counterExamples returns some values that are no keys.
 func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string, error) {
 	var all []string
-	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || !whole(columnOf(d, key)) {
+	for i, d := range c.filled(col) {
+		if !whole(columnOf(d, key)) {
 			continue
 		}
 		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
@@ -757,34 +748,30 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 	part := match{key: m.key, named: m.named, begins: m.begins}
 	var within, around, above int64
 	below := false
-	for i, d := range c.servers {
-		if c.spans[col][i].distinct == 0 || !c.overlaps(m.key, i, c.spans[col][i]) {
+	for i, d := range c.filled(col) {
+		if !c.overlaps(m.key, i, c.spans[col][i]) {
 			continue
 		}
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
-		greatest := strconv.FormatInt(keys.max, 10)
-		from := " FROM " + values(d, col, c.spans[col][i], "")
-		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(", inside, "1 END), COUNT(", hit,
-			"), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END)", from, joins.text))
+		rows, err := d.Strings(ctx, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
+			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(CASE WHEN "+
+				"v.x > ", strconv.FormatInt(keys.max, 10), " THEN v.x END) FROM ", values(d, col, c.spans[col][i], ""),
+			joins.text))
 		if err != nil {
 			return nil, err
 		}
-		ends, err := d.Strings(ctx, d.SQL("SELECT MIN(", inside, "v.x END), MAX(", inside,
-			"v.x END), MIN(CASE WHEN v.x > ", greatest, " THEN v.x END)", from))
-		if err != nil {
-			return nil, err
-		}
-		s := spanOf([]string{"1", "0", ends[0][0], ends[0][1]})
-		next := spanOf([]string{"1", "0", ends[0][2], ends[0][2]}) // it may be too large for a key
-		s.distinct = counts[0]
-		a := c.against(m.key, i, s, counts[0], counts[1], 0)
-		a.within = counts[0]
+		s := spanOf(rows[0][0], rows[0][1], rows[0][2])
+		hits, _ := numberIn(rows[0][3])
+		near, _ := numberIn(rows[0][4])
+		next, found := numberIn(rows[0][5]) // it may be too large for a key
+		a := c.against(m.key, i, s, s.distinct, hits, 0)
+		a.within = s.distinct
 		part.servers = append(part.servers, a)
-		within, around = within+counts[0], around+counts[2]-counts[0]
+		within, around = within+s.distinct, around+near-s.distinct
 		below = below || c.spans[col][i].min < keys.min
-		if next.distinct > 0 && (above == 0 || next.min < above) {
-			above = next.min
+		if found && (above == 0 || next < above) {
+			above = next
 		}
 	}
 	_, hits := part.counts()
@@ -971,14 +958,6 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 	return all, nil
 }
 
-// is reports whether a column is of a family on any server.
-func (c *Census) is(col Column, family sqldb.Family) bool {
-	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		own := columnOf(d, col)
-		return own != nil && own.Family == family
-	})
-}
-
 // selections compares the values that a column has in the rows of each value of another column with the keys
 // of tables. It returns the matches of each table by that value.
 func (c *Census) selections(ctx context.Context, col, by Column, with []match,
@@ -987,9 +966,9 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 	for n := range found {
 		found[n] = map[string]match{}
 	}
-	for i, d := range c.servers {
+	for i, d := range c.filled(col) {
 		selector := columnOf(d, by)
-		if c.spans[col][i].distinct == 0 || selector == nil {
+		if selector == nil {
 			continue
 		}
 		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
@@ -1016,13 +995,10 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			q.Add(" AND (", part)
 			for _, row := range rare { // a sample of all values has too few of theirs
 				q.Add(" OR ", kind, " = ")
-				switch {
-				case by != col && selector.Family == sqldb.FamilyText:
+				if selector.Family == sqldb.FamilyText {
 					q.Bind(row[0])
-				case by != col && selector.Family == sqldb.FamilyBool:
-					q.Add(truth(row[0]))
-				default:
-					q.Add(row[0])
+				} else {
+					q.Add(constant(selector.Family, row[0]))
 				}
 			}
 			q.Add(")")
@@ -1032,7 +1008,7 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			return nil, err
 		}
 		for _, row := range rows {
-			s := spanOf([]string{row[1], "0", row[2], row[3]})
+			s := spanOf(row[1], row[2], row[3])
 			for n, m := range with {
 				hits, err := strconv.ParseInt(row[4+n], 10, 64)
 				if err != nil {
@@ -1068,15 +1044,17 @@ func (c *Census) equals(ctx context.Context, by Column, kinds []string) string {
 		}
 		return "(" + strings.Join(quoted, " OR ") + ")"
 	}
-	for i, v := range quoted {
-		if c.is(by, sqldb.FamilyBool) {
-			quoted[i] = truth(v)
-		} else if c.is(by, sqldb.FamilyText) {
-			if c.servers[0].Kind == sqldb.MySQL {
-				v = strings.ReplaceAll(v, `\`, `\\`)
-			}
-			quoted[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+	family := sqldb.FamilyInt
+	for _, other := range []sqldb.Family{sqldb.FamilyText, sqldb.FamilyBool} {
+		if c.is(by, other) {
+			family = other
 		}
+	}
+	for i, v := range quoted {
+		if c.servers[0].Kind == sqldb.MySQL {
+			v = strings.ReplaceAll(v, `\`, `\\`)
+		}
+		quoted[i] = constant(family, v)
 	}
 	if len(quoted) == 1 {
 		return name + " = " + quoted[0]
@@ -1084,7 +1062,14 @@ func (c *Census) equals(ctx context.Context, by Column, kinds []string) string {
 	return fmt.Sprintf("%s IN (%s)", name, strings.Join(quoted, ", "))
 }
 
-// truth writes a truth as every database reads it. MySQL reads a BIT as a byte.
-func truth(value string) string {
-	return strings.ToUpper(strconv.FormatBool(value == "1" || value == "\x01"))
+// constant writes a value of a column of a family as it stands in SQL: a truth as every database reads it,
+// though MySQL reads a BIT as a byte.
+func constant(family sqldb.Family, value string) string {
+	switch family {
+	case sqldb.FamilyBool:
+		return strings.ToUpper(strconv.FormatBool(value == "1" || value == "\x01"))
+	case sqldb.FamilyText:
+		return "'" + strings.ReplaceAll(value, "'", "''") + "'"
+	}
+	return value
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -118,11 +119,7 @@ func tiny(c *sqldb.Column) bool { return strings.HasPrefix(strings.ToLower(c.Dec
 
 // keysFor returns the keys that a column of one byte is called like, and all keys for any other column.
 func (c *Census) keysFor(col Column) []Column {
-	small := func(d *sqldb.DB) bool {
-		own := columnOf(d, col)
-		return own != nil && tiny(own)
-	}
-	if !slices.ContainsFunc(c.servers, small) {
+	if !c.anywhere(col, tiny) {
 		return c.keys
 	}
 	return slices.DeleteFunc(slices.Clone(c.keys), func(key Column) bool {
@@ -192,13 +189,12 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 		}
 		for i, col := range part {
 			found, isKey := rows[0][1+5*i:], keyed(t, col.Name)
-			s := spanOf(found)
+			s := spanOf(found[0], found[2], found[3])
 			if s.min < 0 && s.min >= -2 && !isKey {
-				found[2] = found[4]
-				s = spanOf(found)
+				s = spanOf(found[0], found[4], found[3])
 				s.none = true
 			}
-			s.atMost = !isKey
+			s.zero, s.atMost = found[1] != "0", !isKey
 			c.spans[Column{t.Name, col.Name}][server] = s
 		}
 	}
@@ -239,23 +235,23 @@ func (s span) covers(number string) string {
 	return fmt.Sprintf("%s BETWEEN %d AND %d", number, s.min, s.max)
 }
 
-// spanOf reads a span. A column of SQLite may hold texts, and such a one has no span.
-func spanOf(texts []string) (s span) {
-	s.zero = texts[1] != "0"
-	number := func(text string) (int64, error) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if _, large := strconv.ParseUint(text, 10, 64); large == nil {
-			err = nil // it is beyond any key, and ParseInt has returned the greatest number
-		}
-		return n, err
-	}
-	least, errMin := number(texts[2])
-	greatest, errMax := number(texts[3])
-	if errMin == nil && errMax == nil {
-		s.distinct, _ = strconv.ParseInt(texts[0], 10, 64)
-		s.min, s.max = least, greatest
+// spanOf reads a span: how many values there are, the least one and the greatest. A column of SQLite may hold
+// texts, and such a one has no span.
+func spanOf(distinct, least, greatest string) (s span) {
+	low, ok := numberIn(least)
+	high, ok2 := numberIn(greatest)
+	if ok && ok2 {
+		s.distinct, _ = numberIn(distinct)
+		s.min, s.max = low, high
 	}
 	return s
+}
+
+// numberIn reads a number. One that is beyond any key is the greatest number.
+func numberIn(text string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	_, large := strconv.ParseUint(text, 10, 64)
+	return n, err == nil || large == nil
 }
 
 // findKeys finds the unique columns, also those beside a primary key of several columns.
@@ -334,20 +330,34 @@ func sumOf(ctx context.Context, d *sqldb.DB, t *sqldb.Table, limit string) (sum 
 
 // counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
 // are keys of the longer one, which says nothing.
-func (c *Census) counts(key Column) bool {
+func (c *Census) counts(key Column) bool { return c.anywhere(key, (*sqldb.Column).Counts) }
+
+// is reports whether a column is of a family on any server.
+func (c *Census) is(col Column, family sqldb.Family) bool {
+	return c.anywhere(col, func(own *sqldb.Column) bool { return own.Family == family })
+}
+
+// anywhere reports whether a column is such a one on any server.
+func (c *Census) anywhere(col Column, such func(own *sqldb.Column) bool) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
-		own := columnOf(d, key)
-		return own != nil && own.Counts()
+		own := columnOf(d, col)
+		return own != nil && such(own)
 	})
 }
 
-// columnOf returns a column of a server, or nil.
-func columnOf(d *sqldb.DB, col Column) *sqldb.Column {
-	if t := d.Tables[col.Table]; t != nil {
-		return t.Column(col.Name)
+// filled returns the servers that have values in a column of numbers.
+func (c *Census) filled(col Column) iter.Seq2[int, *sqldb.DB] {
+	return func(yield func(int, *sqldb.DB) bool) {
+		for i, s := range c.spans[col] {
+			if s.distinct > 0 && !yield(i, c.servers[i]) {
+				return
+			}
+		}
 	}
-	return nil
 }
+
+// columnOf returns a column of a server, or nil.
+func columnOf(d *sqldb.DB, col Column) *sqldb.Column { return d.Tables[col.Table].Column(col.Name) }
 
 // whole reports whether there is a column, and it is one of whole numbers.
 func whole(c *sqldb.Column) bool { return c != nil && c.Family == sqldb.FamilyInt }
@@ -445,6 +455,44 @@ func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits 
 	return hits, err
 }
 
+// among compares some values of a server with the keys of a table.
+func (c *Census) among(ctx context.Context, key Column, server int, all []int64) (against, error) {
+	hits, err := keysAmong(ctx, c.servers[server], key, all)
+	s := span{distinct: int64(len(all)), min: slices.Min(all), max: slices.Max(all)}
+	a := c.against(key, server, s, s.distinct, hits, 0)
+	a.within = c.spans[key][server].count(slices.Values(all))
+	return a, err
+}
+
+// count counts the numbers that lie in the span.
+func (s span) count(all iter.Seq[int64]) (within int64) {
+	for n := range all {
+		if s.min <= n && n <= s.max {
+			within++
+		}
+	}
+	return within
+}
+
+// some returns some of the different values of a column of a server that meet a condition: all, if they are
+// few.
+func (c *Census) some(ctx context.Context, server int, col Column, condition string) ([]string, error) {
+	d := c.servers[server]
+	name := d.Kind.Quote(col.Name)
+	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", condition)
+	if s := c.spans[col]; s != nil {
+		if sample := s[server].sample(name); sample != "" {
+			q.Add(" AND ", sample)
+		}
+	}
+	rows, err := d.Strings(ctx, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(packedSample)))
+	all := make([]string, len(rows))
+	for i, row := range rows {
+		all[i] = row[0]
+	}
+	return all, err
+}
+
 // values returns SQL for the different values of a column, as a table v with a column x.
 func values(d *sqldb.DB, col Column, s span, condition string) string {
 	name := d.Kind.Quote(col.Name)
@@ -531,14 +579,10 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 
 // compare counts how many values of a column, or of a sample of it, are keys of tables.
 func (c *Census) compare(ctx context.Context, col Column, all []match, sample bool) ([]match, error) {
-	for i, d := range c.servers {
-		s := c.spans[col][i]
-		if s.distinct == 0 || len(all) == 0 {
-			continue
-		}
+	for i, d := range c.filled(col) {
 		condition := ""
 		if sample {
-			condition = s.sample(d.Kind.Quote(col.Name))
+			condition = c.spans[col][i].sample(d.Kind.Quote(col.Name))
 		}
 		for part := range slices.Chunk(all, maxJoined) {
 			if err := c.count(ctx, col, i, part, condition); err != nil {

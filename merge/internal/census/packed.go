@@ -77,7 +77,7 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			var err error
 			spans := p.c.spans[Column{table, col.Name}]
 			if usable(col) && spans != nil && spans[i].min < 0 {
-				err = p.negative(ctx, i, table, col.Name, spans[i])
+				err = p.negative(ctx, i, Column{table, col.Name})
 			}
 			switch {
 			case err != nil:
@@ -87,7 +87,7 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			case usable(col) && !col.Counts() && spans != nil && open(col.Name):
 				s := spans[i] // a counter may begin at a round number
 				if s.max >= leastBase || s.min < 0 {
-					err = p.numbers(ctx, i, table, col.Name, s)
+					err = p.numbers(ctx, i, Column{table, col.Name})
 				}
 				if err == nil && s.max < half && s.min >= 0 && before != nil && s.max > 0 &&
 					p.c.spans[Column{table, before.Name}][i].max >= half/16 {
@@ -123,46 +123,34 @@ func (p *packer) add(where part, server int, n, most int64) {
 }
 
 // negative looks at negative numbers: those of players may be positive, and those of guilds negative.
-func (p *packer) negative(ctx context.Context, server int, table, column string, s span) error {
-	d := p.c.servers[server]
-	name := d.Kind.Quote(column)
-	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE ", name, " < 0")
-	if sample := s.sample(name); sample != "" {
-		q.Add(" AND ", sample)
-	}
-	rows, err := d.Strings(ctx, q.Add(" LIMIT ", strconv.Itoa(packedSample)))
-	for _, row := range rows {
-		n, _ := strconv.ParseInt(strings.TrimPrefix(row[0], "-"), 10, 64)
-		p.add(part{column: column, as: "number below 0", member: column}, server, n, 0)
+func (p *packer) negative(ctx context.Context, server int, col Column) error {
+	texts, err := p.c.some(ctx, server, col, p.c.servers[server].Kind.Quote(col.Name)+" < 0")
+	for _, text := range texts {
+		n, _ := numberIn(strings.TrimPrefix(text, "-"))
+		p.add(part{column: col.Name, as: "number below 0", member: col.Name}, server, n, 0)
 	}
 	return err
 }
 
 // numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
-func (p *packer) numbers(ctx context.Context, server int, table, column string, s span) error {
-	d := p.c.servers[server]
-	name := d.Kind.Quote(column)
-	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(table), " WHERE (", name,
-		" >= ", strconv.Itoa(leastBase), " OR ", name, " < 0)")
-	if sample := s.sample(name); sample != "" {
-		q.Add(" AND ", sample)
-	}
-	rows, err := d.Strings(ctx, q.Add(" LIMIT ", strconv.Itoa(packedSample)))
+func (p *packer) numbers(ctx context.Context, server int, col Column) error {
+	name := p.c.servers[server].Kind.Quote(col.Name)
+	texts, err := p.c.some(ctx, server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase))
 	if err != nil {
 		return err
 	}
-	bare := p.c.bare(ctx, Column{table, column})
+	bare := p.c.bare(ctx, col)
 	rests, whole := map[uint64][]int64{}, true
-	for _, row := range rows {
-		n, err := strconv.ParseUint(row[0], 10, 64)
-		if signed, err2 := strconv.ParseInt(row[0], 10, 64); err != nil && err2 == nil {
+	for _, text := range texts {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if signed, err2 := strconv.ParseInt(text, 10, 64); err != nil && err2 == nil {
 			n, err = uint64(signed), nil
 		}
 		for _, bits := range packings() {
 			if err != nil || n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
-			where := part{column: column, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: column}
+			where := part{column: col.Name, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: col.Name}
 			mask := int64(1)<<(bits[1]-bits[0]+1) - 1
 			v, most := int64(n>>bits[0])&mask, int64(0)
 			if bits[1] < 62 { // any other number has any bits there
@@ -182,7 +170,7 @@ func (p *packer) numbers(ctx context.Context, server int, table, column string, 
 			most = int64(min(base, math.MaxInt64))
 		}
 		for _, rest := range all {
-			p.add(part{column: column, as: fmt.Sprint(isBeyond, base), member: column}, server, rest, most)
+			p.add(part{column: col.Name, as: fmt.Sprint(isBeyond, base), member: col.Name}, server, rest, most)
 		}
 	}
 	return nil
@@ -248,13 +236,7 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
 func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
 	if len(numbers) < minValues || !slices.ContainsFunc(p.c.keys, func(key Column) bool {
-		s, within := p.c.spans[key][server], 0
-		for _, n := range numbers {
-			if s.min <= n && n <= s.max {
-				within++
-			}
-		}
-		return within*10 >= len(numbers)*9
+		return p.c.spans[key][server].count(slices.Values(numbers))*10 >= int64(len(numbers))*9
 	}) {
 		return
 	}
@@ -527,18 +509,12 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
 func (p *packer) compare(ctx context.Context, called Column, where part, key Column) (match, error) {
 	e := p.parts[where]
-	least := 5 // of ten values; rows that they lead to may be deleted
+	least := int64(5) // of ten values; rows that they lead to may be deleted
 	if strings.HasSuffix(where.as, "-62") {
 		least = 7
 	}
-	for i := range p.c.servers { // the range first, since that costs nothing
-		keys, within := p.c.spans[key][i], 0
-		for n := range e.values[i] {
-			if keys.min <= n && n <= keys.max {
-				within++
-			}
-		}
-		if within*10 < len(e.values[i])*least {
+	for i, values := range e.values { // the range first, since that costs nothing
+		if p.c.spans[key][i].count(maps.Keys(values))*10 < int64(len(values))*least {
 			return match{}, nil
 		}
 	}
@@ -554,28 +530,23 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 	if word && !strings.HasPrefix(where.as, "number 1 of #") {
 		return match{}, nil // digits in words are mostly names, but for 7-epic
 	}
-	for i, d := range p.c.servers {
+	for i := range e.values {
 		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
 		if len(values) == 0 {
 			continue
 		}
-		s := span{distinct: int64(len(values)), min: values[0], max: values[len(values)-1]}
-		within := slices.DeleteFunc(slices.Clone(values),
-			func(n int64) bool { return n < keys.min || n > keys.max })
-		if keys.distinct == 0 || len(within)*10 < len(values)*least ||
-			float64(s.max) < 0.3*float64(keys.max) && named < 2 {
+		if float64(values[len(values)-1]) < 0.3*float64(keys.max) && named < 2 {
 			return match{}, nil
 		}
-		hits, err := keysAmong(ctx, d, key, within)
+		a, err := p.c.among(ctx, key, i, values)
 		if err != nil {
 			return match{}, err
 		}
-		a := p.c.against(key, i, s, s.distinct, hits, 0)
-		if a.within = int64(len(within)); e.most[i] > keys.max {
+		if e.most[i] > keys.max {
 			a.density = float64(keys.distinct) / float64(e.most[i])
-			a.chance = float64(s.distinct) * math.Log10(a.density)
+			a.chance = float64(a.values) * math.Log10(a.density)
 		}
-		if m.servers = append(m.servers, a); hits*10 < s.distinct*int64(least) || word && hits < s.distinct {
+		if m.servers = append(m.servers, a); a.hits*10 < a.values*least || word && a.hits < a.values {
 			return match{}, nil
 		}
 	}
