@@ -2,7 +2,6 @@ package census
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"regexp"
 	"slices"
@@ -26,7 +25,7 @@ type caller struct {
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
 // keys are in columns that are called alike.
-func (l *caller) find(ctx context.Context, all []Finding, looks func(table string) bool) ([]Finding, error) {
+func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
 	l.beyond = map[string]Finding{}
 	settled, inRange := map[Column]bool{}, map[Column][]Column{}
@@ -74,12 +73,9 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 			if settled[col] {
 				continue
 			}
-			f, err := l.ask(ctx, col)
-			if err == nil && f.Verdict < Possible {
-				f, err = l.askBeyond(ctx, col)
-			}
-			if err != nil {
-				return nil, err
+			f := l.ask(col)
+			if f.Verdict < Possible {
+				f = l.askBeyond(col)
 			}
 			alike := slices.Contains(l.parents[strings.Join(wordsIn(col.Name), "")], f.Parent)
 			known := len(inRange[col]) > 0 && (!alike || slices.Contains(inRange[col], f.Parent))
@@ -88,7 +84,7 @@ func (l *caller) find(ctx context.Context, all []Finding, looks func(table strin
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // columns returns the columns of a table on any server that may hold a key: whole numbers, and texts, which
@@ -119,7 +115,7 @@ func (l *caller) speaks(col Column) bool {
 }
 
 // ask returns a finding with the verdict Possible if the values of a column may be keys.
-func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
+func (l *caller) ask(col Column) (f Finding) {
 	words := wordsIn(col.Name)
 	if l.glued {
 		words = unglued(words)
@@ -135,11 +131,11 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 	}
 	installed := unique && l.c.installed[col.Table] // keys that are the same on all servers, as no player's are
 	if len(alike)+len(ends) == 0 && !key && !person && !own || installed {
-		return f, nil
+		return f
 	}
-	values, err := l.values(ctx, col)
-	if err != nil || values == nil {
-		return f, err
+	values := l.values(col)
+	if values == nil {
+		return f
 	}
 	var best match
 	for _, parent := range l.c.keys {
@@ -149,15 +145,10 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 			!says && !ending && !person && !key || unique && !l.c.counts(parent) {
 			continue
 		}
-		m, err := l.compare(ctx, col, parent, values)
+		m := l.compare(col, parent, values)
 		short := key && l.shortens(words[:len(words)-1], parent)
 		alone := !says && !ending && !person && !short && !differ(values) // id may be that of anything
-		if err == nil && alone && m.full() {
-			alone, err = l.common(ctx, parent, values)
-		}
-		if err != nil {
-			return f, err
-		}
+		alone = alone && (!m.full() || l.common(parent, values))
 		all, hits := m.counts()
 		// A few of the newest rows may be deleted, which are a large part on a new server.
 		reaches := func(a against) bool {
@@ -173,42 +164,42 @@ func (l *caller) ask(ctx context.Context, col Column) (f Finding, err error) {
 		}
 	}
 	if len(best.servers) == 0 {
-		return f, nil
+		return f
 	}
 	f = Finding{Column: col, Verdict: Possible, Parent: best.key, Hits: hitsOf(nil, []match{best}),
 		Evidence: best.evidence(false, nil) + "; what the column is called speaks for it"}
 	f.Values, _ = best.counts()
 	if isText {
-		f.When, err = l.noText(ctx, col)
+		f.When = l.noText(col)
 	} else if none, _ := l.c.noneOf(col); none != "" {
-		f.When = l.c.bare(ctx, col) + none
+		f.When = l.c.bare(col) + none
 	}
-	return f, err
+	return f
 }
 
 // noText returns the condition that leaves out a text that means none, if one does.
-func (l *caller) noText(ctx context.Context, col Column) (string, error) {
+func (l *caller) noText(col Column) string {
 	for _, none := range []string{"0", ""} {
 		for _, d := range l.c.servers {
 			if columnOf(d, col) == nil {
 				continue
 			}
-			rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			rows := l.c.rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
 				d.Kind.Quote(col.Name), " = '"+none+"' LIMIT 1"))
-			if err != nil || len(rows) > 0 {
-				return l.c.bare(ctx, col) + " <> '" + none + "'", err
+			if len(rows) > 0 {
+				return l.c.bare(col) + " <> '" + none + "'"
 			}
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // askBeyond asks about a column that is called like one whose numbers are the sum of a key and another
 // number, if it has values beyond that.
-func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err error) {
+func (l *caller) askBeyond(col Column) (f Finding) {
 	other, known := l.beyond[col.Name]
 	if !known || l.c.is(col, sqldb.FamilyText) || slices.Contains(l.c.keys, col) {
-		return f, nil
+		return f
 	}
 	base := strings.TrimPrefix(other.As, isBeyond)
 	for i, d := range l.c.filled(col) {
@@ -216,17 +207,14 @@ func (l *caller) askBeyond(ctx context.Context, col Column) (f Finding, err erro
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
+		n := l.c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
 			" > ", base, " AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
-		if err != nil {
-			return f, err
-		}
 		if n > 0 {
 			return Finding{Column: col, Verdict: Possible, Parent: other.Parent, As: other.As,
-				Evidence: "the column " + other.String() + " is called so, too"}, nil
+				Evidence: "the column " + other.String() + " is called so, too"}
 		}
 	}
-	return f, nil
+	return f
 }
 
 // compareBest orders matches: those that other columns of the name speak for, those without values that are
@@ -240,7 +228,7 @@ func (l *caller) compareBest(a, b match) int {
 }
 
 // values returns some of the different values of a column on each server, and nothing if a text is no number.
-func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
+func (l *caller) values(col Column) [][]int64 {
 	all, filled := make([][]int64, len(l.c.servers)), false
 	for i, d := range l.c.servers {
 		own := columnOf(d, col)
@@ -253,39 +241,30 @@ func (l *caller) values(ctx context.Context, col Column) ([][]int64, error) {
 		if text {
 			condition = name + " <> '0' AND " + name + " <> ''"
 		}
-		texts, err := l.c.some(ctx, i, col, condition)
-		if err != nil {
-			return nil, err
-		}
-		for _, text := range texts {
+		for _, text := range l.c.some(i, col, condition) {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return nil, nil // no key of the servers is so long, and no word is one
+				return nil // no key of the servers is so long, and no word is one
 			}
 			all[i], filled = append(all[i], n), true
 		}
 	}
 	if !filled {
-		return nil, nil
+		return nil
 	}
-	return all, nil
+	return all
 }
 
 // compare counts how many of some values are keys.
-func (l *caller) compare(ctx context.Context, col, key Column, values [][]int64) (match, error) {
+func (l *caller) compare(col, key Column, values [][]int64) match {
 	named, _ := l.c.named(col, key)
 	m := match{key: key, named: named, begins: l.c.begins(key)}
 	for i, some := range values {
-		if len(some) == 0 {
-			continue
+		if len(some) > 0 {
+			m.servers = append(m.servers, l.c.among(key, i, some))
 		}
-		a, err := l.c.among(ctx, key, i, some)
-		if err != nil {
-			return match{}, err
-		}
-		m.servers = append(m.servers, a)
 	}
-	return m, nil
+	return m
 }
 
 // shortens reports whether a name is the beginning of that of a table, and of no other one, as char of
@@ -302,18 +281,15 @@ func (l *caller) shortens(words []string, parent Column) bool {
 
 // common reports whether it may be chance that values, which are all keys of their server, are no keys of
 // others: what means something in every world does not end on each server where its keys do.
-func (l *caller) common(ctx context.Context, key Column, values [][]int64) (bool, error) {
+func (l *caller) common(key Column, values [][]int64) bool {
 	chance := 0.0
 	for i, d := range l.c.servers {
 		for _, others := range values {
-			hits, err := keysAmong(ctx, d, key, others)
-			if err != nil {
-				return false, err
-			}
+			hits := l.c.keysAmong(d, key, others)
 			chance += float64(len(values[i])) * math.Log10(float64(hits+1)/float64(len(others)+1))
 		}
 	}
-	return chance > -4, nil
+	return chance > -4
 }
 
 // differ reports whether the values of the two servers that have most are not mostly the same ones, as those

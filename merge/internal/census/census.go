@@ -20,16 +20,14 @@ import (
 // ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
-	c := &Census{servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
+	c := &Census{asker: asker{ctx: ctx}, servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, taken: map[Column][]Column{}, parents: map[string][]Column{},
 		selectors: map[string][]Column{}, bares: map[Column]string{}, installed: map[string]bool{}}
-	names := map[string]bool{}
+	tables := map[string]*sqldb.Table{}
 	for _, d := range servers {
-		for name := range d.Tables {
-			names[name] = true
-		}
+		maps.Copy(tables, d.Tables)
 	}
-	c.tables = slices.Sorted(maps.Keys(names))
+	c.tables = slices.Sorted(maps.Keys(tables))
 	c.prefix = prefixOf(c.tables)
 	for _, name := range c.tables {
 		for _, d := range servers {
@@ -39,9 +37,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	for _, unique := range []bool{true, false} {
 		for _, name := range c.tables {
 			for i, d := range servers {
-				if err := c.measure(ctx, i, d.Tables[name], unique); err != nil {
-					return nil, err
-				}
+				c.measure(i, d.Tables[name], unique)
 			}
 		}
 		if unique {
@@ -50,27 +46,17 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	}
 	for i := range servers {
 		for _, name := range c.tables {
-			if err := c.tell(ctx, i, name); err != nil {
-				return nil, err
-			}
+			c.tell(i, name)
 		}
 	}
 	for _, name := range c.tables {
-		var err error
-		if c.installed[name], err = Alike(ctx, servers, name); err != nil {
-			return nil, err
-		}
+		c.installed[name] = c.alike(name)
 	}
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
-		if !looks(col.Table) && !slices.Contains(c.keys, col) {
-			continue
+		if looks(col.Table) || slices.Contains(c.keys, col) {
+			matches[col] = c.match(col)
 		}
-		found, err := c.match(ctx, col)
-		if err != nil {
-			return nil, err
-		}
-		matches[col] = found
 	}
 	for _, key := range c.keys {
 		if c.counts(key) {
@@ -102,21 +88,12 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	var all []Finding
 	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {
-		if !looks(col.Table) {
-			continue
+		if looks(col.Table) {
+			all = append(all, c.judge(col, c.made(col, c.roots(col, matches[col])))...)
 		}
-		found, err := c.judge(ctx, col, c.made(col, c.roots(col, matches[col])))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
 	}
-	if err := c.byName(ctx, all, matches); err != nil {
-		return nil, err
-	}
-	if err := c.bySiblings(ctx, all); err != nil {
-		return nil, err
-	}
+	c.byName(all, matches)
+	c.bySiblings(all)
 	for i, f := range all {
 		all[i].Hits = hitsOf(f.Hits, matches[f.Column])
 		closed[f.Column] = closed[f.Column] || f.Verdict >= Possible && !f.partly
@@ -126,10 +103,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 			continue
 		}
 		open := func(column string) bool { return !closed[Column{name, column}] }
-		found, err := (&packer{c: c}).find(ctx, name, open)
-		if err != nil {
-			return nil, err
-		}
+		found := (&packer{c: c}).find(name, open)
 		for _, half := range found { // the lower half of small keys is the key, and the game may read both
 			for i := range all {
 				if half.With != "" && all[i].Column == half.Column && all[i].Parent == half.Parent &&
@@ -140,16 +114,16 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 		}
 		all = append(all, found...)
 	}
-	asked, err := (&caller{c: c}).find(ctx, all, looks)
-	if err != nil {
-		return nil, err
-	}
+	asked := (&caller{c: c}).find(all, looks)
 	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more
 		return f.weak() && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
 	})
 	all = append(all, asked...)
 	for i, f := range all {
 		all[i].Installed = c.installed[f.Parent.Table]
+	}
+	if c.err != nil {
+		return nil, c.err
 	}
 	return all, nil
 }
@@ -169,10 +143,11 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 	if own := columnOf(d, col); own == nil || !whole(own) && !usable(own) {
 		return nil, nil
 	}
+	a := &asker{ctx: ctx}
 	outside := values(d, col, span{}, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
-	all, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", outside))
-	if err != nil || all == 0 {
-		return nil, err
+	all := a.number(d, d.SQL("SELECT COUNT(*) FROM ", outside))
+	if all == 0 {
+		return nil, a.err
 	}
 	var found []Beside
 	for _, key := range keys {
@@ -181,29 +156,20 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		rows, err := d.Strings(ctx, d.SQL("SELECT COUNT(", value,
+		row := a.row(d, 3, d.SQL("SELECT COUNT(", value,
 			"), MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
-		if err != nil {
-			return nil, err
-		}
-		known := spanOf(rows[0][0], rows[0][1], rows[0][2])
+		known := spanOf(row[0], row[1], row[2])
 		if known.distinct == 0 {
 			continue
 		}
-		counts, err := numbers(ctx, d, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
+		counts := a.numbers(d, 4, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", outside, " WHERE ", known.covers("v.x")))
-		if err != nil {
-			return nil, err
-		}
 		if counts[1] == 0 {
 			continue
 		}
 		values := span{min: counts[2], max: counts[3]}
-		near, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+		near := a.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
 			" WHERE ", values.covers(name)))
-		if err != nil {
-			return nil, err
-		}
 		beside := Beside{Key: key, Values: all, Hits: counts[1]}
 		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
 		density := max(float64(known.distinct)/width(known.min, known.max),
@@ -219,5 +185,5 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		found = append(found, beside)
 	}
-	return found, nil
+	return found, a.err
 }

@@ -2,7 +2,6 @@ package census
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -15,7 +14,7 @@ import (
 )
 
 // judge makes the findings about a column.
-func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Finding, error) {
+func (c *Census) judge(col Column, matches []match) []Finding {
 	slices.SortStableFunc(matches, func(a, b match) int {
 		switch {
 		case a.full() && !b.full():
@@ -40,7 +39,7 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			v, evidence = min(v, Possible), evidence+"; 0 is a key, too, or means none"
 			none = map[bool]string{true: " >= 0"}[none == " > 0"]
 		}
-		if bare := c.bare(ctx, col); none != "" && !strings.Contains(when, bare+" >") {
+		if bare := c.bare(col); none != "" && !strings.Contains(when, bare+" >") {
 			when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
 		}
 		values, _ := m.counts()
@@ -48,12 +47,9 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
 	}
 	if !slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct > 0 }) {
-		return []Finding{{Column: col, Verdict: None}}, nil
+		return []Finding{{Column: col, Verdict: None}}
 	}
-	named, err := c.byKind(ctx, col)
-	if err != nil {
-		return nil, err
-	}
+	named := c.byKind(col)
 	partial, whole := matches, []match(nil)
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
 		best := matches[0]
@@ -61,46 +57,43 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
 		switch {
 		case best.certain() && !rival:
-			return []Finding{finding(Reference, best, "")}, nil
+			return []Finding{finding(Reference, best, "")}
 		case possible >= 0: // the name may speak for another one than the best
 			best = matches[possible]
 			named := slices.IndexFunc(matches, func(m match) bool { return m.possible() && isCalled(col, m.key) })
 			if named >= 0 && !matches[named].full() && !isCalled(col, best.key) {
 				// All of few values are keys of a longer table by chance, and some rows were deleted.
-				counter, err := c.counterExamples(ctx, col, matches[named].key)
-				return []Finding{finding(Possible, matches[named], "", counter...)}, err
-			}
-			parts, err := c.split(ctx, col, best)
-			if err != nil || len(parts) == 0 {
-				return []Finding{finding(Possible, best, "")}, err
+				m := matches[named]
+				return []Finding{finding(Possible, m, "", c.counterExamples(col, m.key)...)}
 			}
 			var all []Finding
-			for _, part := range parts {
+			for _, part := range c.split(col, best) {
 				f := finding(Possible, part.match, part.when)
 				f.partly = true
 				all = append(all, f)
 			}
-			return all, nil
-		}
-		takes := func(_ context.Context, col Column, m match) (bool, error) { return c.takesKeys(col, m), nil }
-		for _, m := range matches {
-			for _, reason := range []struct {
-				why   string
-				holds func(ctx context.Context, col Column, m match) (bool, error)
-			}{
-				{"each leads to a row before its own", c.leadsBefore},
-				{"each row has its own key there", c.repeatsKey},
-				{"no database counts these keys, and they go as far as those", takes},
-				{"no two rows have the same", c.differ},
-			} {
-				if holds, err := reason.holds(ctx, col, m); err != nil {
-					return nil, err
-				} else if holds {
-					f := finding(Possible, m, "")
-					f.Evidence += "; " + reason.why
-					return []Finding{f}, nil
-				}
+			if len(all) == 0 {
+				all = append(all, finding(Possible, best, ""))
 			}
+			return all
+		}
+		for _, m := range matches {
+			why := ""
+			switch {
+			case c.leadsBefore(col, m):
+				why = "each leads to a row before its own"
+			case c.repeatsKey(col, m):
+				why = "each row has its own key there"
+			case c.takesKeys(col, m):
+				why = "no database counts these keys, and they go as far as those"
+			case c.differ(col, m):
+				why = "no two rows have the same"
+			default:
+				continue
+			}
+			f := finding(Possible, m, "")
+			f.Evidence += "; " + why
+			return []Finding{f}
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
 		whole = slices.DeleteFunc(slices.Clone(matches), func(m match) bool { return !m.full() })
@@ -109,37 +102,24 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 			return !m.tells() && m.excess() < 3 && !m.dense()
 		})
 	}
-	conditions, err := c.conditions(ctx, col, partial, named)
-	if err != nil {
-		return nil, err
-	}
+	conditions := c.conditions(col, partial, named)
 	for _, m := range whole {
-		if all, err := c.leadsAll(ctx, col, m, conditions); err != nil || all {
+		if c.leadsAll(col, m, conditions) {
 			f := finding(Possible, m, "")
 			f.Evidence += "; rows of each kind go as far as these keys, of which others that they hold are some"
-			return []Finding{f}, err
+			return []Finding{f}
 		}
 	}
 	var all []Finding
-	// askWhole asks about all rows if most of them may hold keys.
-	askWhole := func(m match, ends bool) (bool, error) {
-		if mostly, err := c.mostly(ctx, col, m); err != nil || !mostly && !ends {
-			return false, err
-		}
-		counter, err := c.counterExamples(ctx, col, m.key)
-		all = append(all, finding(Possible, m, "", counter...))
-		return true, err
-	}
 	for _, found := range conditions {
 		verdict := Reference
 		if !found.full() || found.guessed {
 			verdict = Possible
 		}
 		if found.strays && len(conditions) == 1 {
-			whole := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
-			if asked, err := askWhole(whole, found.meeting); err != nil {
-				return nil, err
-			} else if asked {
+			m := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
+			if found.meeting || c.mostly(col, m) {
+				all = append(all, finding(Possible, m, "", c.counterExamples(col, m.key)...))
 				continue
 			}
 			verdict = Possible
@@ -148,43 +128,37 @@ func (c *Census) judge(ctx context.Context, col Column, matches []match) ([]Find
 		f.partly, f.inRange = true, found.by == col && found.guessed
 		all = append(all, f)
 		if len(found.near) > 0 {
-			f = finding(Possible, found.rest, c.equals(ctx, found.by, found.near))
+			f = finding(Possible, found.rest, c.equals(found.by, found.near))
 			f.partly = true
 			all = append(all, f)
 		}
 	}
 	for _, m := range matches {
-		if len(all) > 0 {
-			break
-		}
-		if _, err := askWhole(m, false); err != nil {
-			return nil, err
+		if len(all) == 0 && c.mostly(col, m) {
+			all = append(all, finding(Possible, m, "", c.counterExamples(col, m.key)...))
 		}
 	}
 	if len(all) == 0 {
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
-	return all, nil
+	return all
 }
 
 // leadsAll reports whether all rows may refer to a table, such as the fields of a map, where the rows of some
 // kinds refer to a child of it, such as the towns, whose keys are those of fields. It is so if the values of
 // the other kinds go as far as the keys of the table: whoever founds a town goes to a field without one.
-func (c *Census) leadsAll(ctx context.Context, col Column, m match, conditions []conditional) (bool, error) {
+func (c *Census) leadsAll(col Column, m match, conditions []conditional) bool {
 	if len(conditions) != 1 || !slices.Contains(c.taken[conditions[0].key], m.key) {
-		return false, nil
+		return false
 	}
-	kinds, err := c.selections(ctx, col, conditions[0].by, []match{{key: m.key}}, false)
-	if err != nil {
-		return false, err
-	}
+	kinds := c.selections(col, conditions[0].by, []match{{key: m.key}}, false)
 	var others match
 	for kind, part := range kinds[0] {
 		if !slices.Contains(conditions[0].kinds, kind) {
 			others.add(part)
 		}
 	}
-	return len(others.servers) > 0 && others.reaches(), nil
+	return len(others.servers) > 0 && others.reaches()
 }
 
 // isCalled reports whether a column is called like a table, as guild1 and last_guild_id are like guilds.
@@ -200,26 +174,19 @@ func isCalled(col, key Column) bool {
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and
 // dense: for each kind of rows the values go as far as the keys of one of them. The best match is that of all
 // rows.
-func (c *Census) split(ctx context.Context, col Column, best match) ([]conditional, error) {
-	selectors, err := c.selectorsOf(ctx, col.Table)
-	if err != nil || !best.follows() && !best.dense() {
-		return nil, err
+func (c *Census) split(col Column, best match) []conditional {
+	if !best.follows() && !best.dense() {
+		return nil
 	}
-	for _, by := range selectors {
+	for _, by := range c.selectorsOf(col.Table) {
 		if by == col {
 			continue
 		}
-		with, err := c.endAs(ctx, col, by, best)
-		if err != nil {
-			return nil, err
-		}
+		with := c.endAs(col, by, best)
 		if len(with) < 2 {
 			continue
 		}
-		found, err := c.selections(ctx, col, by, with[:min(len(with), maxJoined)], false)
-		if err != nil {
-			return nil, err
-		}
+		found := c.selections(col, by, with[:min(len(with), maxJoined)], false)
 		parts := map[string][]match{} // by kind, those whose keys the values go as far as
 		for _, kinds := range found {
 			for kind, part := range kinds {
@@ -235,28 +202,25 @@ func (c *Census) split(ctx context.Context, col Column, best match) ([]condition
 				break
 			}
 			part := parts[kind][0]
-			all, _ = c.addKind(ctx, all, by, part, kind)
+			all, _ = c.addKind(all, by, part, kind)
 		}
 		if len(all) > 1 {
-			return all, nil
+			return all
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // endAs returns a match and those of the tables whose keys end, on every server, where the values of some
 // kind of rows do.
-func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match, error) {
+func (c *Census) endAs(col, by Column, best match) []match {
 	ends := map[string][]int64{} // by kind and server
 	for i, d := range c.filled(col) {
 		if columnOf(d, by) == nil {
 			continue
 		}
-		rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
+		rows := c.rows(d, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
 			d.Kind.Quote(col.Name), ") FROM ", d.Kind.Quote(col.Table), " GROUP BY ", d.Kind.Quote(by.Name)))
-		if err != nil {
-			return nil, err
-		}
 		for _, row := range rows {
 			if ends[row[0]] == nil {
 				ends[row[0]] = make([]int64, len(c.servers))
@@ -281,34 +245,34 @@ func (c *Census) endAs(ctx context.Context, col, by Column, best match) ([]match
 			}
 		}
 	}
-	return with, nil
+	return with
 }
 
 // repeatsKey reports whether a column has, in every row, the key of that row.
-func (c *Census) repeatsKey(ctx context.Context, col Column, m match) (bool, error) {
+func (c *Census) repeatsKey(col Column, m match) bool {
 	const few = 6
 	if values, _ := m.counts(); m.key.Table != col.Table || m.sampled || !m.full() || values < few {
-		return false, nil
+		return false
 	}
 	for _, d := range c.filled(col) {
 		if !whole(columnOf(d, m.key)) {
 			continue
 		}
-		others, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+		others := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", d.Kind.Quote(col.Name), " <> ", d.Kind.Quote(m.key.Name)))
-		if err != nil || others > 0 {
-			return false, err
+		if others > 0 {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // leadsBefore reports whether each row has the key of a row of its table that comes before it, as a letter
 // that answers another one does, and other numbers that are as large would not do so by chance.
-func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, error) {
+func (c *Census) leadsBefore(col Column, m match) bool {
 	near := func(a against) bool { return a.reach < 0.5 } // as a number that begins anew again and again
 	if m.key.Table != col.Table || m.sampled || !m.full() || slices.ContainsFunc(m.servers, near) {
-		return false, nil
+		return false
 	}
 	chance := 0.0
 	for i, d := range c.filled(col) {
@@ -317,21 +281,18 @@ func (c *Census) leadsBefore(ctx context.Context, col Column, m match) (bool, er
 			continue
 		}
 		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
-		rows, err := d.Strings(ctx, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key,
+		rows := c.rows(d, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key,
 			" THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " WHERE ", c.spans[col][i].some(name),
 			" ORDER BY 2 LIMIT ", strconv.Itoa(sampled)))
-		if err != nil {
-			return false, err
-		}
 		for _, row := range rows {
 			if row[1] == "0" {
-				return false, nil
+				return false
 			}
 			value, _ := numberIn(row[0])
 			chance += math.Log10(width(value, keys.max) / width(keys.min, keys.max))
 		}
 	}
-	return -chance >= 3, nil
+	return -chance >= 3
 }
 
 // takesKeys reports whether a key that no database counts may be taken from those of a table, all of which
@@ -343,22 +304,22 @@ func (c *Census) takesKeys(col Column, m match) bool {
 
 // differ reports whether each row has another value, with gaps between them, and all are keys of a table that
 // has gaps as well. So many levels and counts would be equal in some rows, and ranks have no gaps.
-func (c *Census) differ(ctx context.Context, col Column, m match) (bool, error) {
+func (c *Census) differ(col Column, m match) bool {
 	if values, _ := m.counts(); values < minValues || !m.full() || -m.chance() < 2 {
-		return false, nil
+		return false
 	}
 	rare := 0.0
 	for i, d := range c.filled(col) {
 		s, name := c.spans[col][i], d.Kind.Quote(col.Name)
-		rows, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+		rows := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", s.some(name)))
 		n, room := float64(s.distinct), width(s.min, s.max)
-		if err != nil || rows > s.distinct || n > 0.9*room {
-			return false, err
+		if rows > s.distinct || n > 0.9*room {
+			return false
 		}
 		rare += n * n / 2 / room // so many numbers of this range differ by chance once in e to this
 	}
-	return rare >= 3, nil
+	return rare >= 3
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
@@ -375,7 +336,7 @@ func (c *Census) made(col Column, matches []match) []match {
 // byName asks about columns that nothing but a name speaks for: all of the values are keys of a table, and
 // other columns of the same name refer to it, and none to another one. So it is where only a few players have
 // something, or those of one server.
-func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][]match) error {
+func (c *Census) byName(all []Finding, matches map[Column][]match) {
 	parents := c.parents
 	for _, f := range all {
 		if f.Verdict == Reference && !slices.Contains(parents[f.Name], f.Parent) {
@@ -392,14 +353,9 @@ func (c *Census) byName(ctx context.Context, all []Finding, matches map[Column][
 				continue
 			}
 			m.ends = true
-			found, err := c.judge(ctx, f.Column, []match{m})
-			if err != nil {
-				return err
-			}
-			all[i] = found[0]
+			all[i] = c.judge(f.Column, []match{m})[0]
 		}
 	}
-	return nil
 }
 
 // numbered finds the numbers in the name of a column.
@@ -408,7 +364,7 @@ var numbered = regexp.MustCompile("[0-9]+")
 // bySiblings asks about columns whose values prove nothing, such as friend3, if most of those that are called
 // alike but for a number, such as friend1 and friend2, refer to one table: rows that have so many are rare.
 // It also asks if only one of them may refer, and it can hardly be chance that the values of all are keys.
-func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
+func (c *Census) bySiblings(all []Finding) {
 	siblings := map[Column][]int{}
 	for i, f := range all {
 		name := Column{f.Table, numbered.ReplaceAllString(f.Name, "#")}
@@ -432,11 +388,7 @@ func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 			if all[i].Column == parents[0] {
 				continue
 			}
-			var err error
-			found[k], err = c.compare(ctx, all[i].Column, []match{{key: parents[0], named: 3}}, false)
-			if err != nil {
-				return err
-			}
+			found[k] = c.compare(all[i].Column, []match{{key: parents[0], named: 3}}, false)
 			if full = full && len(found[k]) > 0 && found[k][0].full(); full {
 				chance += found[k][0].chance()
 			}
@@ -448,47 +400,42 @@ func (c *Census) bySiblings(ctx context.Context, all []Finding) error {
 			if all[i].Verdict != Plain || parents[0] == all[i].Column {
 				continue
 			}
-			judged, err := c.judge(ctx, all[i].Column, found[k])
-			if err != nil {
-				return err
-			}
-			all[i] = judged[0]
+			all[i] = c.judge(all[i].Column, found[k])[0]
 			all[i].Verdict = min(all[i].Verdict, Possible)
 		}
 	}
-	return nil
 }
 
 // mostly reports whether a column may hold keys of a table of which rows were deleted. Where there are a
 // few keys, a few rows hold as many values that are none, so the rows count.
-func (c *Census) mostly(ctx context.Context, col Column, m match) (bool, error) {
+func (c *Census) mostly(col Column, m match) bool {
 	if m.possible() || !m.speaks() || m.sampled {
-		return m.possible(), nil
+		return m.possible()
 	}
 	for i, d := range c.filled(col) {
 		if !whole(columnOf(d, m.key)) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		rows, err := numbers(ctx, d, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
+		rows := c.numbers(d, 2, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, m.key), " THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
 			c.spans[col][i].some(name), ") AS v"))
-		if err != nil || rows[1]*10 < rows[0]*8 {
-			return false, err
+		if rows[1]*10 < rows[0]*8 {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // bare returns the name of a column for a condition of a plan, which every database has to understand:
 // without quotes if all take it so.
-func (c *Census) bare(ctx context.Context, col Column) string {
+func (c *Census) bare(col Column) string {
 	foreign := func(form string) bool { // to one of them
 		return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
 			if columnOf(d, col) == nil {
 				return false
 			}
-			_, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ", form,
+			_, err := d.Strings(c.ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ", form,
 				" IS NULL AND 1 = 0"))
 			return err != nil || d.Kind == sqldb.MySQL && form[0] == '"' // where it is a text
 		})
@@ -518,22 +465,19 @@ func (c *Census) noneOf(col Column) (none string, zero bool) {
 }
 
 // counterExamples returns some values that are no keys.
-func (c *Census) counterExamples(ctx context.Context, col, key Column) ([]string, error) {
+func (c *Census) counterExamples(col, key Column) []string {
 	var all []string
 	for i, d := range c.filled(col) {
 		if !whole(columnOf(d, key)) {
 			continue
 		}
-		rows, err := d.Strings(ctx, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
+		rows := c.rows(d, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
 			" WHERE NOT ", holds(d, key), " ORDER BY v.x LIMIT 3"))
-		if err != nil {
-			return nil, err
-		}
 		for _, row := range rows {
 			all = append(all, row[0]+" of "+d.Name)
 		}
 	}
-	return all[:min(3, len(all))], nil
+	return all[:min(3, len(all))]
 }
 
 // ordinary is the condition for values of a column that may be keys, beside those that are other things:
@@ -568,29 +512,22 @@ type conditional struct {
 // byKind returns what the names of kinds say about a column. Frameworks write a key and, in a text column of
 // a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
 // of which a young server has few and dense ones.
-func (c *Census) byKind(ctx context.Context, col Column) ([]conditional, error) {
-	selectors, kinds, err := c.kinds(ctx, col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
+func (c *Census) byKind(col Column) []conditional {
+	selectors, kinds := c.kinds(col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
 		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)
 	})
-	if err != nil {
-		return nil, err
-	}
 	var all []conditional
 	for _, by := range selectors {
-		found, err := c.called(ctx, col, by, slices.Sorted(maps.Keys(kinds[by])))
-		if err != nil {
-			return nil, err
-		}
-		if len(found) > len(all) {
+		if found := c.called(col, by, slices.Sorted(maps.Keys(kinds[by]))); len(found) > len(all) {
 			all = found
 		}
 	}
-	return all, nil
+	return all
 }
 
 // called returns, for the kinds that are called like a table, the condition that selects its keys, if they
 // are.
-func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (all []conditional, err error) {
+func (c *Census) called(col, by Column, kinds []string) (all []conditional) {
 	var names []string
 	var tables []match
 	for _, kind := range kinds {
@@ -600,11 +537,7 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 	}
 	var found []map[string]match
 	for some := range slices.Chunk(tables, maxJoined) {
-		part, err := c.selections(ctx, col, by, some, false)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, part...)
+		found = append(found, c.selections(col, by, some, false)...)
 	}
 	for n, kind := range names {
 		part := found[n][kind]
@@ -612,22 +545,21 @@ func (c *Census) called(ctx context.Context, col, by Column, kinds []string) (al
 			continue
 		}
 		var a *conditional
-		all, a = c.addKind(ctx, all, by, part, kind)
+		all, a = c.addKind(all, by, part, kind)
 		a.guessed = !isClass(kind) && -a.chance() < minChance
 	}
-	return all, nil
+	return all
 }
 
 // addKind adds the rows of one more kind to the condition that selects the keys of their table.
-func (c *Census) addKind(ctx context.Context, all []conditional, by Column, part match,
-	kind string) ([]conditional, *conditional) {
+func (c *Census) addKind(all []conditional, by Column, part match, kind string) ([]conditional, *conditional) {
 	i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
 	if i < 0 {
 		i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
 	}
 	all[i].add(part)
 	all[i].kinds = append(all[i].kinds, kind)
-	all[i].when = c.equals(ctx, by, all[i].kinds)
+	all[i].when = c.equals(by, all[i].kinds)
 	return all, &all[i]
 }
 
@@ -677,41 +609,28 @@ func (c *Census) keyOf(kind string) (key Column, ok bool) {
 
 // conditions looks for a column of the same table whose values tell which rows refer. It returns the best one
 // for each table that some rows refer to, after those that are known.
-func (c *Census) conditions(ctx context.Context, col Column, matches []match,
-	best []conditional) ([]conditional, error) {
+func (c *Census) conditions(col Column, matches []match, best []conditional) []conditional {
 	partial := slices.DeleteFunc(slices.Clone(matches), match.full)
 	if len(partial) == 0 {
-		return best, nil
+		return best
 	}
 	var all []conditional
-	selectors, err := c.selectorsOf(ctx, col.Table)
-	if err != nil {
-		return nil, err
-	}
-	selectors = slices.DeleteFunc(slices.Clone(selectors), func(by Column) bool { return by == col })
+	own := func(by Column) bool { return by == col }
+	selectors := slices.DeleteFunc(slices.Clone(c.selectorsOf(col.Table)), own)
 	if c.ordinary(col, col.Name) != "" {
 		selectors = append(selectors, col)
 	}
 	for _, by := range selectors {
 		for some := range slices.Chunk(partial, maxJoined) {
-			found, err := c.selected(ctx, col, by, some)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
+			all = append(all, c.selected(col, by, some)...)
 		}
 	}
 	named := func(m match) bool { return m.named >= 2 && m.possible() } // so all rows may refer
 	if len(all)+len(best) == 0 && !slices.ContainsFunc(partial, named) {
 		for _, m := range partial {
-			if !m.section() {
-				continue
+			if m.section() {
+				all = append(all, c.section(col, m)...)
 			}
-			found, err := c.section(ctx, col, m)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b conditional) int {
@@ -729,13 +648,13 @@ func (c *Census) conditions(ctx context.Context, col Column, matches []match,
 			best = append(best, a)
 		}
 	}
-	return best, nil
+	return best
 }
 
 // section compares the values in the range of the keys of all servers with the keys. A game may give each
 // kind of its objects a range of numbers, and refer to all of them by one column. It returns no match if that
 // may be chance.
-func (c *Census) section(ctx context.Context, col Column, m match) ([]conditional, error) {
+func (c *Census) section(col Column, m match) []conditional {
 	keys := span{min: math.MaxInt64}
 	for _, s := range c.spans[m.key] {
 		if s.distinct > 0 {
@@ -743,7 +662,7 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		}
 	}
 	if m.goesOn() {
-		return nil, nil
+		return nil
 	}
 	part := match{key: m.key, named: m.named, begins: m.begins}
 	var within, around, above int64
@@ -754,17 +673,14 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 		}
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
-		rows, err := d.Strings(ctx, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
+		row := c.row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
 			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(CASE WHEN "+
 				"v.x > ", strconv.FormatInt(keys.max, 10), " THEN v.x END) FROM ", values(d, col, c.spans[col][i], ""),
 			joins.text))
-		if err != nil {
-			return nil, err
-		}
-		s := spanOf(rows[0][0], rows[0][1], rows[0][2])
-		hits, _ := numberIn(rows[0][3])
-		near, _ := numberIn(rows[0][4])
-		next, found := numberIn(rows[0][5]) // it may be too large for a key
+		s := spanOf(row[0], row[1], row[2])
+		hits, _ := numberIn(row[3])
+		near, _ := numberIn(row[4])
+		next, found := numberIn(row[5]) // it may be too large for a key
 		a := c.against(m.key, i, s, s.distinct, hits, 0)
 		a.within = s.distinct
 		part.servers = append(part.servers, a)
@@ -777,11 +693,11 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 	_, hits := part.counts()
 	if within < minValues || hits*10 < within*9 || around*50 > within ||
 		part.excess() < 6 && !part.follows() && !m.begins {
-		return nil, nil
+		return nil
 	}
 	var when []string
 	if below {
-		when = append(when, fmt.Sprintf("%s >= %d", c.bare(ctx, col), keys.min))
+		when = append(when, fmt.Sprintf("%s >= %d", c.bare(col), keys.min))
 	}
 	if above > 0 {
 		end := int64(0) // where the keys begin that the values above may be
@@ -792,10 +708,10 @@ func (c *Census) section(ctx context.Context, col Column, m match) ([]conditiona
 				}
 			}
 		}
-		when = append(when, fmt.Sprintf("%s < %d", c.bare(ctx, col), cmp.Or(end, above)))
+		when = append(when, fmt.Sprintf("%s < %d", c.bare(col), cmp.Or(end, above)))
 	}
 	text := strings.Join(when, " AND ")
-	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}, nil
+	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
 }
 
 // maxKinds is how many different values a column may have that tells which rows refer, maxClasses how many if
@@ -807,30 +723,26 @@ const (
 )
 
 // selectorsOf returns the columns of a table that may tell which rows refer.
-func (c *Census) selectorsOf(ctx context.Context, table string) ([]Column, error) {
+func (c *Census) selectorsOf(table string) []Column {
 	if known, ok := c.selectors[table]; ok {
-		return known, nil
+		return known
 	}
-	all, kinds, err := c.kinds(ctx, table, maxKinds, func(server int, other *sqldb.Column) bool {
+	all, kinds := c.kinds(table, maxKinds, func(server int, other *sqldb.Column) bool {
 		// Frameworks give names of types 255 characters, and PostgreSQL any number.
 		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
 		spans := c.spans[Column{table, other.Name}]
 		many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
 		return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
 	})
-	if err != nil {
-		return nil, err
-	}
 	c.selectors[table] = slices.DeleteFunc(all,
 		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
-	return c.selectors[table], nil
+	return c.selectors[table]
 }
 
 // kinds returns the different values of some columns of a table on all servers, of those columns that have no
 // more than so many on each.
-func (c *Census) kinds(ctx context.Context, table string, most int,
-	some func(server int, col *sqldb.Column) bool,
-) (all []Column, kinds map[Column]map[string]bool, err error) {
+func (c *Census) kinds(table string, most int, some func(server int, col *sqldb.Column) bool) (
+	all []Column, kinds map[Column]map[string]bool) {
 	kinds = map[Column]map[string]bool{}
 	for i, d := range c.servers {
 		if d.Tables[table] == nil {
@@ -841,29 +753,25 @@ func (c *Census) kinds(ctx context.Context, table string, most int,
 			if !some(i, col) {
 				continue
 			}
-			found, err := kindsOf(ctx, d, place, most)
-			if err != nil {
-				return nil, nil, err
-			}
 			if kinds[place] == nil {
 				kinds[place], all = map[string]bool{}, append(all, place)
 			}
-			maps.Copy(kinds[place], found)
+			maps.Copy(kinds[place], c.kindsOf(d, place, most))
 		}
 	}
-	return all, kinds, nil
+	return all, kinds
 }
 
 // kindsOf returns the different values of a column on a server, or none if there are more than so many. NULL
 // is "".
-func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string]bool, error) {
+func (c *Census) kindsOf(d *sqldb.DB, col Column, most int) map[string]bool {
 	name := d.Kind.Quote(col.Name)
-	rows, err := d.Strings(ctx, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
+	rows := c.rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
 		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	kinds, filled := map[string]bool{}, 0
 	for _, row := range rows {
 		if len(row[0]) > maxKind {
-			return nil, err // it is no name of a kind
+			return nil // it is no name of a kind
 		}
 		kinds[row[0]] = true
 		if row[1] == "0" {
@@ -871,19 +779,16 @@ func kindsOf(ctx context.Context, d *sqldb.DB, col Column, most int) (map[string
 		}
 	}
 	if filled == 0 || filled > most {
-		return nil, err
+		return nil
 	}
-	return kinds, err
+	return kinds
 }
 
 // selected returns, for each of several tables, the rows of which all values are keys, or many more than by
 // chance, if there are any.
-func (c *Census) selected(ctx context.Context, col, by Column, partial []match) ([]conditional, error) {
+func (c *Census) selected(col, by Column, partial []match) []conditional {
 	// A sample tells of most tables that none of the values of by selects rows that refer to them.
-	sample, err := c.selections(ctx, col, by, partial, true)
-	if err != nil {
-		return nil, err
-	}
+	sample := c.selections(col, by, partial, true)
 	var left []match
 	for n, m := range partial {
 		tells := func(part match) bool { return part.full() || part.mostly() }
@@ -892,12 +797,9 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 		}
 	}
 	if len(left) == 0 {
-		return nil, nil
+		return nil
 	}
-	found, err := c.selections(ctx, col, by, left, false)
-	if err != nil {
-		return nil, err
-	}
+	found := c.selections(col, by, left, false)
 	var all []conditional
 	for n, m := range left {
 		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
@@ -908,7 +810,8 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			rows.add(part)
 		}
 		known, keys := rows.counts()
-		for kind, part := range found[n] {
+		for _, kind := range slices.Sorted(maps.Keys(found[n])) {
+			part := found[n][kind]
 			values, hits := part.counts()
 			// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
 			// far as its keys: which begin far above 0, which the kind is called like, or of which the other rows
@@ -932,7 +835,6 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			}
 			others.add(part)
 		}
-		slices.Sort(whole.near)
 		if len(whole.kinds) == 0 {
 			// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
 			// what tells the rows that refer.
@@ -948,20 +850,18 @@ func (c *Census) selected(ctx context.Context, col, by Column, partial []match) 
 			whole.meeting = hits*2 >= values && others.follows() && others.meets()
 			whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
 		}
-		slices.Sort(whole.kinds)
-		whole.when = c.equals(ctx, by, whole.kinds)
+		whole.when = c.equals(by, whole.kinds)
 		if by == col {
-			whole.when = c.ordinary(col, c.bare(ctx, col))
+			whole.when = c.ordinary(col, c.bare(col))
 		}
 		all = append(all, whole)
 	}
-	return all, nil
+	return all
 }
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
 // of tables. It returns the matches of each table by that value.
-func (c *Census) selections(ctx context.Context, col, by Column, with []match,
-	sample bool) ([]map[string]match, error) {
+func (c *Census) selections(col, by Column, with []match, sample bool) []map[string]match {
 	found := make([]map[string]match, len(with))
 	for n := range found {
 		found[n] = map[string]match{}
@@ -987,11 +887,8 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			d.Kind.Quote(by.Name) + " IS NOT NULL"
 		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
 		if part := c.spans[col][i].sample(name); sample && part != "" {
-			rare, err := d.Strings(ctx, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
+			rare := c.rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
 				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
-			if err != nil {
-				return nil, err
-			}
 			q.Add(" AND (", part)
 			for _, row := range rare { // a sample of all values has too few of theirs
 				q.Add(" OR ", kind, " = ")
@@ -1003,23 +900,15 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			}
 			q.Add(")")
 		}
-		rows, err := d.Strings(ctx, q.Add(") AS v", joins.text, " GROUP BY v.c"))
-		if err != nil {
-			return nil, err
-		}
+		rows := c.rows(d, q.Add(") AS v", joins.text, " GROUP BY v.c"))
 		for _, row := range rows {
 			s := spanOf(row[1], row[2], row[3])
 			for n, m := range with {
-				hits, err := strconv.ParseInt(row[4+n], 10, 64)
-				if err != nil {
-					return nil, err
-				}
+				hits, _ := numberIn(row[4+n])
 				near := int64(0)
 				if hits == s.distinct && !sample { // only then its chance counts
-					if near, err = d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ",
-						d.Kind.Quote(m.key.Table), " WHERE ", s.covers(d.Kind.Quote(m.key.Name)))); err != nil {
-						return nil, err
-					}
+					near = c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(m.key.Table), " WHERE ",
+						s.covers(d.Kind.Quote(m.key.Name))))
 				}
 				part, ok := found[n][row[0]]
 				if !ok {
@@ -1030,13 +919,13 @@ func (c *Census) selections(ctx context.Context, col, by Column, with []match,
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // equals returns the condition that a column has one of some values. A backslash in a text is one on most
 // databases and none on MySQL, so where both have to read it, any letter may stand there.
-func (c *Census) equals(ctx context.Context, by Column, kinds []string) string {
-	name, quoted := c.bare(ctx, by), slices.Clone(kinds)
+func (c *Census) equals(by Column, kinds []string) string {
+	name, quoted := c.bare(by), slices.Clone(kinds)
 	other := func(d *sqldb.DB) bool { return d.Kind != c.servers[0].Kind }
 	if strings.Contains(strings.Join(kinds, ""), `\`) && slices.ContainsFunc(c.servers, other) {
 		for i, v := range kinds {

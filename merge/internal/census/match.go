@@ -71,6 +71,7 @@ const (
 
 // Census is what is known of the integer columns of several servers.
 type Census struct {
+	asker
 	servers      []*sqldb.DB
 	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
 	tables       []string
@@ -147,9 +148,9 @@ func (c *Census) list(t *sqldb.Table) {
 
 // measure reads the spans of the unique columns of a table of a server, or of its other columns. Without any
 // key, it is enough to know whether these have a value.
-func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique bool) error {
+func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 	if t == nil {
-		return nil
+		return
 	}
 	d := c.servers[server]
 	columns := slices.DeleteFunc(slices.Clone(t.Columns), func(col *sqldb.Column) bool {
@@ -159,14 +160,11 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
-			rows, err := d.Strings(ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name),
+			rows := c.rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name),
 				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
-			if err != nil {
-				return err
-			}
 			c.spans[Column{t.Name, col.Name}][server] = span{distinct: int64(len(rows)), atMost: true}
 		}
-		return nil
+		return
 	}
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q, from, scanned := d.SQL("SELECT 1"), " FROM "+d.Kind.Quote(t.Name), ""
@@ -183,12 +181,9 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 				"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
 			scanned = from
 		}
-		rows, err := d.Strings(ctx, q.Add(scanned))
-		if err != nil {
-			return err
-		}
+		row := c.row(d, 1+5*len(part), q.Add(scanned))
 		for i, col := range part {
-			found, isKey := rows[0][1+5*i:], keyed(t, col.Name)
+			found, isKey := row[1+5*i:], keyed(t, col.Name)
 			s := spanOf(found[0], found[2], found[3])
 			if s.min < 0 && s.min >= -2 && !isKey {
 				s = spanOf(found[0], found[4], found[3])
@@ -198,11 +193,10 @@ func (c *Census) measure(ctx context.Context, server int, t *sqldb.Table, unique
 			c.spans[Column{t.Name, col.Name}][server] = s
 		}
 	}
-	return nil
 }
 
 // tell counts the different values of the columns of a table that may hold keys, by their range.
-func (c *Census) tell(ctx context.Context, server int, table string) error {
+func (c *Census) tell(server int, table string) {
 	var columns []Column
 	for _, col := range c.columns {
 		s := c.spans[col][server]
@@ -218,15 +212,11 @@ func (c *Census) tell(ctx context.Context, server int, table string) error {
 			name := d.Kind.Quote(col.Name)
 			q.Add(", COUNT(DISTINCT CASE WHEN ", c.spans[col][server].some(name), " THEN ", name, " END)")
 		}
-		found, err := numbers(ctx, d, q.Add(" FROM ", d.Kind.Quote(table)))
-		if err != nil {
-			return err
-		}
+		found := c.numbers(d, 1+len(part), q.Add(" FROM ", d.Kind.Quote(table)))
 		for i, col := range part {
 			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
 		}
 	}
-	return nil
 }
 
 // covers returns the condition that a number lies in the span. A bound value would get the type of the
@@ -282,50 +272,50 @@ const fewAlike = 5
 
 // Alike reports whether a table has the same rows on all servers, which are at least two.
 func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
+	c := &Census{asker: asker{ctx: ctx}, servers: servers}
+	return c.alike(table), c.err
+}
+
+func (c *Census) alike(table string) bool {
 	var rows int64
-	for i, d := range servers {
+	for i, d := range c.servers {
 		if d.Tables[table] == nil {
-			return false, nil
+			return false
 		}
-		n, err := d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
-		if err != nil || n <= fewAlike || i > 0 && n != rows {
-			return false, err
+		n := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
+		if n <= fewAlike || i > 0 && n != rows {
+			return false
 		}
 		rows = n
 	}
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first uint64
-		for i, d := range servers {
-			sum, err := sumOf(ctx, d, d.Tables[table], limit)
-			if err != nil || i > 0 && sum != first {
-				return false, err
+		for i, d := range c.servers {
+			sum := c.sumOf(d, d.Tables[table], limit)
+			if i > 0 && sum != first {
+				return false
 			}
 			first = sum
 		}
 	}
-	return len(servers) > 1, nil
+	return len(c.servers) > 1
 }
 
 // sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
-func sumOf(ctx context.Context, d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64, err error) {
-	var names []string
-	for _, col := range t.Writable() {
-		names = append(names, col.Name)
-	}
+func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
+	names := sqldb.ColumnNames(t.Writable())
 	slices.Sort(names)
 	if len(t.Primary) > 0 {
 		limit = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + limit
 	} else {
 		limit = "" // The first rows of such a table are any.
 	}
-	err = d.Each(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
-		d.Kind.Quote(t.Name), limit), func(values []any) error {
+	c.each(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit), func(values []any) {
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
 		sum += hash.Sum64()
-		return nil
 	})
-	return sum, err
+	return sum
 }
 
 // counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
@@ -441,27 +431,25 @@ func holds(d *sqldb.DB, key Column) string {
 }
 
 // keysAmong counts how many of some numbers are keys on a server.
-func keysAmong(ctx context.Context, d *sqldb.DB, key Column, all []int64) (hits int64, err error) {
-	for some := range slices.Chunk(all, sampled) {
-		if err != nil || !whole(columnOf(d, key)) {
-			break
-		}
-		var n int64
-		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
-		n, err = d.Number(ctx, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
-			d.Kind.Quote(key.Name), " IN (", list, ")"))
-		hits += n
+func (c *Census) keysAmong(d *sqldb.DB, key Column, all []int64) (hits int64) {
+	if !whole(columnOf(d, key)) {
+		return 0
 	}
-	return hits, err
+	for some := range slices.Chunk(all, sampled) {
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
+		hits += c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
+			d.Kind.Quote(key.Name), " IN (", list, ")"))
+	}
+	return hits
 }
 
 // among compares some values of a server with the keys of a table.
-func (c *Census) among(ctx context.Context, key Column, server int, all []int64) (against, error) {
-	hits, err := keysAmong(ctx, c.servers[server], key, all)
+func (c *Census) among(key Column, server int, all []int64) against {
+	hits := c.keysAmong(c.servers[server], key, all)
 	s := span{distinct: int64(len(all)), min: slices.Min(all), max: slices.Max(all)}
 	a := c.against(key, server, s, s.distinct, hits, 0)
 	a.within = c.spans[key][server].count(slices.Values(all))
-	return a, err
+	return a
 }
 
 // count counts the numbers that lie in the span.
@@ -476,7 +464,7 @@ func (s span) count(all iter.Seq[int64]) (within int64) {
 
 // some returns some of the different values of a column of a server that meet a condition: all, if they are
 // few.
-func (c *Census) some(ctx context.Context, server int, col Column, condition string) ([]string, error) {
+func (c *Census) some(server int, col Column, condition string) []string {
 	d := c.servers[server]
 	name := d.Kind.Quote(col.Name)
 	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", condition)
@@ -485,12 +473,12 @@ func (c *Census) some(ctx context.Context, server int, col Column, condition str
 			q.Add(" AND ", sample)
 		}
 	}
-	rows, err := d.Strings(ctx, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(packedSample)))
+	rows := c.rows(d, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(packedSample)))
 	all := make([]string, len(rows))
 	for i, row := range rows {
 		all[i] = row[0]
 	}
-	return all, err
+	return all
 }
 
 // values returns SQL for the different values of a column, as a table v with a column x.
@@ -501,21 +489,6 @@ func values(d *sqldb.DB, col Column, s span, condition string) string {
 		text += " AND " + condition
 	}
 	return text + ") AS v"
-}
-
-// numbers reads the whole numbers of the one row of a result.
-func numbers(ctx context.Context, d *sqldb.DB, q *sqldb.Statement) ([]int64, error) {
-	rows, err := d.Strings(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]int64, len(rows[0]))
-	for i, text := range rows[0] {
-		if all[i], err = strconv.ParseInt(text, 10, 64); err != nil && text != "" {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // sampled is about how many different values of a column are compared with the keys of all tables. With most
@@ -535,7 +508,7 @@ func (s span) sample(name string) string {
 
 // match compares a column with the keys of all tables: first a sample of its values, and then all of them
 // with the tables that may be meant. What all servers together do not make a reference is dropped.
-func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
+func (c *Census) match(col Column) []match {
 	var all []match
 	keys := c.keysFor(col)
 	exactly := func(key Column) bool {
@@ -544,7 +517,7 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 	}
 	if len(keys) < len(c.keys) && !slices.ContainsFunc(keys, exactly) &&
 		!slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct >= fewValues }) {
-		return nil, nil // a few small numbers in one byte are a setting
+		return nil // a few small numbers in one byte are a setting
 	}
 	for _, key := range keys {
 		if key != col {
@@ -555,10 +528,7 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 				begins: c.begins(key) && !slices.Contains(c.keys, col)})
 		}
 	}
-	all, err := c.compare(ctx, col, all, true)
-	if err != nil {
-		return nil, err
-	}
+	all = c.compare(col, all, true)
 	// A table that fewer of the sample are keys of may still be the one that some kind of rows refer to.
 	var near []match
 	all = slices.DeleteFunc(all, func(m match) bool {
@@ -569,29 +539,26 @@ func (c *Census) match(ctx context.Context, col Column) ([]match, error) {
 		near = append(near, m)
 		return true
 	})
-	near, err = c.compare(ctx, col, near, false)
-	all = append(all, near...)
+	all = append(all, c.compare(col, near, false)...)
 	slices.SortFunc(all, func(a, b match) int {
 		return slices.Index(c.keys, a.key) - slices.Index(c.keys, b.key)
 	})
-	return all, err
+	return all
 }
 
 // compare counts how many values of a column, or of a sample of it, are keys of tables.
-func (c *Census) compare(ctx context.Context, col Column, all []match, sample bool) ([]match, error) {
+func (c *Census) compare(col Column, all []match, sample bool) []match {
 	for i, d := range c.filled(col) {
 		condition := ""
 		if sample {
 			condition = c.spans[col][i].sample(d.Kind.Quote(col.Name))
 		}
 		for part := range slices.Chunk(all, maxJoined) {
-			if err := c.count(ctx, col, i, part, condition); err != nil {
-				return nil, err
-			}
+			c.count(col, i, part, condition)
 		}
 	}
 	if len(all) > 0 && len(all[0].servers) == 0 {
-		return nil, nil
+		return nil
 	}
 	for i, m := range all {
 		// Fewer of the values are keys, and yet all may be in the rows of one kind.
@@ -604,11 +571,11 @@ func (c *Census) compare(ctx context.Context, col Column, all []match, sample bo
 			return !m.full() && (hits == 0 || m.excess() < -2)
 		}
 		return !m.holds()
-	}), nil
+	})
 }
 
 // count asks one server how many values of a column, or of those that meet a condition, are keys.
-func (c *Census) count(ctx context.Context, col Column, server int, all []match, condition string) error {
+func (c *Census) count(col Column, server int, all []match, condition string) {
 	d, s := c.servers[server], c.spans[col][server]
 	q, joins := d.SQL("SELECT COUNT(*)"), joined{d: d}
 	for _, m := range all {
@@ -631,10 +598,7 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 	found := make([]int64, 1+6*len(all))
 	found[0] = s.distinct
 	if joins.asked {
-		var err error
-		if found, err = numbers(ctx, d, q.Add(" FROM ", values(d, col, s, condition), joins.text)); err != nil {
-			return err
-		}
+		found = c.numbers(d, len(found), q.Add(" FROM ", values(d, col, s, condition), joins.text))
 	}
 	for n := range all {
 		m, near := &all[n], found[4+6*n]
@@ -646,7 +610,6 @@ func (c *Census) count(ctx context.Context, col Column, server int, all []match,
 		a.last, a.next = found[5+6*n], found[6+6*n]
 		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
 	}
-	return nil
 }
 
 // maxJoined is how many tables one statement joins. MariaDB allows 61.

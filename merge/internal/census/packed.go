@@ -2,7 +2,6 @@ package census
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +64,7 @@ func packings() [][2]int {
 }
 
 // find returns what the columns of a table may refer to. Numbers are looked at if open says so.
-func (p *packer) find(ctx context.Context, table string, open func(column string) bool) ([]Finding, error) {
+func (p *packer) find(table string, open func(column string) bool) []Finding {
 	p.parts = map[part]*evidence{}
 	for i, d := range p.c.servers {
 		t := d.Tables[table]
@@ -74,24 +73,22 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 		}
 		var before *sqldb.Column
 		for _, col := range t.Columns {
-			var err error
 			spans := p.c.spans[Column{table, col.Name}]
 			if usable(col) && spans != nil && spans[i].min < 0 {
-				err = p.negative(ctx, i, Column{table, col.Name})
+				p.negative(i, Column{table, col.Name})
 			}
 			switch {
-			case err != nil:
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON || fractional(col) ||
 				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL: // arrays, ltree, columns without a type
-				err = p.texts(ctx, i, t, col)
+				p.texts(i, t, col)
 			case usable(col) && !col.Counts() && spans != nil && open(col.Name):
 				s := spans[i] // a counter may begin at a round number
 				if s.max >= leastBase || s.min < 0 {
-					err = p.numbers(ctx, i, Column{table, col.Name})
+					p.numbers(i, Column{table, col.Name})
 				}
-				if err == nil && s.max < half && s.min >= 0 && before != nil && s.max > 0 &&
+				if s.max < half && s.min >= 0 && before != nil && s.max > 0 &&
 					p.c.spans[Column{table, before.Name}][i].max >= half/16 {
-					err = p.halves(ctx, i, t, before.Name, col.Name)
+					p.halves(i, t, before.Name, col.Name)
 				}
 				if before = nil; s.max < half && s.min >= 0 {
 					before = col
@@ -99,12 +96,9 @@ func (p *packer) find(ctx context.Context, table string, open func(column string
 			default:
 				before = nil
 			}
-			if err != nil {
-				return nil, err
-			}
 		}
 	}
-	return p.judge(ctx, table)
+	return p.judge(table)
 }
 
 // add notes a number that stands at a part.
@@ -123,23 +117,20 @@ func (p *packer) add(where part, server int, n, most int64) {
 }
 
 // negative looks at negative numbers: those of players may be positive, and those of guilds negative.
-func (p *packer) negative(ctx context.Context, server int, col Column) error {
-	texts, err := p.c.some(ctx, server, col, p.c.servers[server].Kind.Quote(col.Name)+" < 0")
+func (p *packer) negative(server int, col Column) {
+	texts := p.c.some(server, col, p.c.servers[server].Kind.Quote(col.Name)+" < 0")
 	for _, text := range texts {
 		n, _ := numberIn(strings.TrimPrefix(text, "-"))
 		p.add(part{column: col.Name, as: "number below 0", member: col.Name}, server, n, 0)
 	}
-	return err
+	return
 }
 
 // numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
-func (p *packer) numbers(ctx context.Context, server int, col Column) error {
+func (p *packer) numbers(server int, col Column) {
 	name := p.c.servers[server].Kind.Quote(col.Name)
-	texts, err := p.c.some(ctx, server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase))
-	if err != nil {
-		return err
-	}
-	bare := p.c.bare(ctx, col)
+	texts := p.c.some(server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase))
+	bare := p.c.bare(col)
 	rests, whole := map[uint64][]int64{}, true
 	for _, text := range texts {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -147,7 +138,7 @@ func (p *packer) numbers(ctx context.Context, server int, col Column) error {
 			n, err = uint64(signed), nil
 		}
 		for _, bits := range packings() {
-			if err != nil || n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+			if n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
 			where := part{column: col.Name, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: col.Name}
@@ -173,7 +164,7 @@ func (p *packer) numbers(ctx context.Context, server int, col Column) error {
 			p.add(part{column: col.Name, as: fmt.Sprint(isBeyond, base), member: col.Name}, server, rest, most)
 		}
 	}
-	return nil
+	return
 }
 
 // isBeyond is how the part of a number is called that a key was added to.
@@ -195,20 +186,17 @@ func beyond(n uint64) (base uint64, rest int64) {
 }
 
 // halves looks at two small numbers beside each other, in the rows of each value that another column has.
-func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, high string) error {
+func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	d := p.c.servers[server]
 	selectors := slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool {
 		return c.Family != sqldb.FamilyInt || c.Name == low || c.Name == high || identifies(t, c.Name)
 	})
 	names, bare := []string{low, high}, []string{}
 	for _, c := range selectors {
-		names, bare = append(names, c.Name), append(bare, p.c.bare(ctx, Column{t.Name, c.Name}))
+		names, bare = append(names, c.Name), append(bare, p.c.bare(Column{t.Name, c.Name}))
 	}
-	rows, err := d.Strings(ctx, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
+	rows := p.c.rows(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
-	if err != nil {
-		return err
-	}
 	numbers, most := make([]int64, len(rows)), int64(0)
 	for n, row := range rows {
 		a, _ := strconv.ParseInt(row[0], 10, 64)
@@ -230,7 +218,7 @@ func (p *packer) halves(ctx context.Context, server int, t *sqldb.Table, low, hi
 			p.addAll(where, server, some, most)
 		}
 	}
-	return nil
+	return
 }
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
@@ -257,21 +245,18 @@ var (
 const wholeText = ""
 
 // texts looks at the digits of documents, of lists, and of texts that are the same but for the digits.
-func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sqldb.Column) error {
+func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	rows, err := d.Strings(ctx, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
+	rows := p.c.rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
 		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
-	if err != nil {
-		return err
-	}
 	kinds := map[string]bool{}
 	for i, row := range rows {
 		whole, rest, _ := strings.Cut(row[0], ".")
 		switch {
 		case !fractional(col):
 		case strings.Trim(rest, "0") != "":
-			return nil
+			return
 		case strings.ContainsAny(whole, "-e"): // it is no key
 			rows[i][0] = ""
 		default:
@@ -342,7 +327,7 @@ func (p *packer) texts(ctx context.Context, server int, t *sqldb.Table, col *sql
 			}
 		}
 	}
-	return nil
+	return
 }
 
 // fractional reports whether a column has room for fractions. Games that know no other numbers have keys
@@ -430,7 +415,7 @@ func (p *packer) joinLists() map[part]bool {
 
 // judge returns, for each column and each table, the part in which keys of the table are most likely. The
 // paths of a document are parts of their own, which do not overlap.
-func (p *packer) judge(ctx context.Context, table string) (found []Finding, err error) {
+func (p *packer) judge(table string) (found []Finding) {
 	joined := p.joinLists()
 	type choice struct{ column, path, with, parent string }
 	// As for whole columns, what players make comes before what is installed with the game.
@@ -449,10 +434,7 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 			if len(p.c.above[key]) > 0 {
 				continue // whoever refers to it refers to the table that it is taken from
 			}
-			m, err := p.compare(ctx, Column{table, where.member}, where, key)
-			if err != nil {
-				return nil, err
-			}
+			m := p.compare(Column{table, where.member}, where, key)
 			values, hits := m.counts()
 			if where.as == wholeText && hits > 0 && 2*hits >= values {
 				near = append(near, Finding{Column: Column{table, where.column}, As: where.as,
@@ -503,11 +485,11 @@ func (p *packer) judge(ctx context.Context, table string) (found []Finding, err 
 	}
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
 		return slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
-	})...), nil
+	})...)
 }
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
-func (p *packer) compare(ctx context.Context, called Column, where part, key Column) (match, error) {
+func (p *packer) compare(called Column, where part, key Column) match {
 	e := p.parts[where]
 	least := int64(5) // of ten values; rows that they lead to may be deleted
 	if strings.HasSuffix(where.as, "-62") {
@@ -515,7 +497,7 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 	}
 	for i, values := range e.values { // the range first, since that costs nothing
 		if p.c.spans[key][i].count(maps.Keys(values))*10 < int64(len(values))*least {
-			return match{}, nil
+			return match{}
 		}
 	}
 	named, ends := p.c.named(called, key)
@@ -528,7 +510,7 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 	_, kind, _ := strings.Cut(where.as, " of ")
 	word := inWord.MatchString(kind) && named < 2
 	if word && !strings.HasPrefix(where.as, "number 1 of #") {
-		return match{}, nil // digits in words are mostly names, but for 7-epic
+		return match{} // digits in words are mostly names, but for 7-epic
 	}
 	for i := range e.values {
 		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
@@ -536,24 +518,21 @@ func (p *packer) compare(ctx context.Context, called Column, where part, key Col
 			continue
 		}
 		if float64(values[len(values)-1]) < 0.3*float64(keys.max) && named < 2 {
-			return match{}, nil
+			return match{}
 		}
-		a, err := p.c.among(ctx, key, i, values)
-		if err != nil {
-			return match{}, err
-		}
+		a := p.c.among(key, i, values)
 		if e.most[i] > keys.max {
 			a.density = float64(keys.distinct) / float64(e.most[i])
 			a.chance = float64(a.values) * math.Log10(a.density)
 		}
 		if m.servers = append(m.servers, a); a.hits*10 < a.values*least || word && a.hits < a.values {
-			return match{}, nil
+			return match{}
 		}
 	}
 	if word && -m.chance() < minChance {
-		return match{}, nil
+		return match{}
 	}
-	return m, nil
+	return m
 }
 
 // packedScore is the score of a part of a column. That its values end where the keys do says more on each
