@@ -101,6 +101,7 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 // drafter suggests policies. It suggests none that drops a row or makes one row of several, and it does not
 // look at what tables are called.
 type drafter struct {
+	*sqldb.Asker
 	ws    *workspace
 	known map[string]*TablePlan // what the plan had before
 	spans map[place]bool        // columns whose values were looked at: are those of different servers apart?
@@ -257,8 +258,10 @@ func (d *drafter) asked(t *sqldb.Table, column string) bool {
 }
 
 // installed reports whether a table has the same rows on all servers.
-func (d *drafter) installed(ctx context.Context, table string) (bool, error) {
-	return census.Alike(ctx, d.ws.databases()[:len(d.ws.servers)], table)
+func (d *drafter) installed(table string) bool {
+	same, err := census.Alike(d.Ctx, d.ws.databases()[:len(d.ws.servers)], table)
+	d.Fail(err)
+	return same
 }
 
 // having returns the servers that have some columns of a table.
@@ -276,6 +279,7 @@ func (d *drafter) having(table string, columns ...string) iter.Seq2[int, *sqldb.
 // suggest drafts the policy of a table. If nobody but a person can decide, that is NotDecided, and there are
 // policies to choose from, the likeliest first.
 func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candidates []string, err error) {
+	d.Asker = sqldb.NewAsker(ctx)
 	t := d.ws.target.Tables[name]
 	p = &TablePlan{Policy: NotDecided}
 	for _, s := range d.ws.servers {
@@ -301,47 +305,39 @@ func (d *drafter) suggest(ctx context.Context, name string) (p *TablePlan, candi
 			"another policy, after the rows of the target were deleted",
 		}
 	default:
-		candidates, err = d.byKeys(ctx, t, p)
+		candidates = d.byKeys(t, p)
 	}
-	return p, candidates, err
+	d.Fail(err)
+	return p, candidates, d.Err
 }
 
 // byKeys drafts the policy of a table by the keys in which rows of different servers may be equal.
-func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]string, error) {
+func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	feeds := 0
 	for _, s := range d.ws.servers {
-		filled, err := s.db.Holds(ctx, t.Name)
-		if err != nil {
-			return nil, err
-		}
-		if filled {
+		filled, err := s.db.Holds(d.Ctx, t.Name)
+		if d.Fail(err); filled {
 			feeds++
 		}
 	}
 	if feeds < 2 {
 		p.Policy, p.Note = Copy, "no two servers have rows in it"
-		return nil, nil
+		return nil
 	}
-	notes, open, err := d.openKeys(ctx, t, p)
-	if err != nil {
-		return nil, err
-	}
+	notes, open := d.openKeys(t, p)
 	name := slices.IndexFunc(open, func(k sqldb.UniqueKey) bool {
 		return isName(onlyText(t, k)) && len(k.Parts) == 1 && len(t.Primary) > 0
 	})
-	found, others, err := d.namesOf(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if candidates, err := d.common(ctx, t, p, found); err != nil || len(candidates) > 0 {
-		return candidates, err
+	found, others := d.namesOf(t)
+	if candidates := d.common(t, p, found); len(candidates) > 0 {
+		return candidates
 	}
 	if other := d.calledAfter(t); p.Renumber != "" && other != "" {
 		key := identityOf(t).Name
 		p.Renumber, p.Note = "", "the key "+key+" is called after "+other+", and no table here is"
 		return append([]string{
 			"keep_first, or newest with by:, with key: [" + key + "], if another database counts these keys for " +
-				"all servers, as one of accounts does: then they stay as they are"}, ownRows(found)...), nil
+				"all servers, as one of accounts does: then they stay as they are"}, ownRows(found)...)
 	}
 	var equal []string
 	for _, n := range found {
@@ -354,7 +350,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 			notes = append(notes, "REVIEW: so is "+covered(t, other)+": check says if any are equal")
 		}
 		p.Note = strings.Join(append(notes, equal...), "; ")
-		return nil, nil
+		return nil
 	}
 	notes = append(others, notes...)
 	for i, k := range open { // one of which rows of two servers are equal tells more
@@ -362,9 +358,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		if len(open) < 2 || n.column == nil || open[0].Name == sqldb.PrimaryName {
 			continue
 		}
-		if shared, err := d.shared(ctx, t, n); err != nil {
-			return nil, err
-		} else if shared {
+		if d.shared(t, n) {
 			open[0], open[i] = k, open[0]
 			break
 		}
@@ -376,24 +370,19 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 			p.Note = "rows of different servers may be equal in the primary key"
 		}
 		p.Note = strings.Join(append([]string{p.Note}, equal...), "; ")
-		return candidates, nil
+		return candidates
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
 	} else if !d.leads(t) {
-		same, err := d.installed(ctx, t.Name)
-		if err != nil || same {
+		if d.installed(t.Name) {
 			*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
 			return []string{"skip, if the migrations of the game fill it in the target",
-				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}, err
+				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
 		}
 	}
 	for _, columns := range t.Sorted {
-		equal, err := d.equalTogether(ctx, t, columns)
-		if err != nil {
-			return nil, err
-		}
-		if equal {
+		if d.equalTogether(t, columns) {
 			together := strings.Join(columns, ", ")
 			notes = append(notes, "REVIEW: no server has two rows equal in "+together+", and rows of different "+
 				"servers are; if they are places that two rows cannot share, set: one of these columns, such as to "+
@@ -404,7 +393,7 @@ func (d *drafter) byKeys(ctx context.Context, t *sqldb.Table, p *TablePlan) ([]s
 		notes = append(notes, "REVIEW: without a key, rows that are equal on several servers all stay")
 	}
 	p.Note = cmp.Or(strings.Join(notes, "; "), "no two servers should have rows with equal keys")
-	return nil, nil
+	return nil
 }
 
 // fewTogether is how many rows of a server have to be equal to those of others.
@@ -413,35 +402,32 @@ const fewTogether = 3
 // equalTogether reports whether no server has two rows that are equal in several columns, and rows of
 // different servers are, as where they are the coordinates of places that only the game keeps apart. Columns
 // that refer to rows, or may do so, have other values after the merge.
-func (d *drafter) equalTogether(ctx context.Context, t *sqldb.Table, columns []string) (bool, error) {
+func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 	refers := func(name string) bool { return d.refers(t, name) || d.asked(t, name) }
 	covers := func(k sqldb.UniqueKey) bool {
 		other := func(name string) bool { return !slices.Contains(columns, name) }
 		return !slices.ContainsFunc(k.Columns(), other)
 	}
 	if len(columns) < 2 || slices.ContainsFunc(columns, refers) || slices.ContainsFunc(t.Keys(), covers) {
-		return false, nil
+		return false
 	}
 	seen, equal := make(sieve, sieveBits/64), 0
 	for _, db := range d.having(t.Name, columns...) {
 		names := db.Kind.QuoteAll(columns)
 		from := " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
 			strings.Join(db.Kind.QuoteEach(columns), " IS NOT NULL AND ") + " IS NOT NULL"
-		twice, err := db.Strings(ctx, db.SQL("SELECT 1", from, " GROUP BY ", names, " HAVING COUNT(*) > 1 LIMIT 1"))
-		if err != nil || len(twice) > 0 {
-			return false, err
+		twice := d.Rows(db, db.SQL("SELECT 1", from, " GROUP BY ", names, " HAVING COUNT(*) > 1 LIMIT 1"))
+		if len(twice) > 0 {
+			return false
 		}
-		err = db.EachSteady(ctx, db.SQL("SELECT ", names, from), func(values []any) error {
+		d.Each(db, db.SQL("SELECT ", names, from), func(values []any) bool {
 			if seen.knew(sqldb.KeyText(values)) {
 				equal++
 			}
-			return nil
+			return true
 		})
-		if err != nil {
-			return false, err
-		}
 	}
-	return equal >= fewTogether, nil
+	return equal >= fewTogether
 }
 
 // calledAfter returns what the key of a table is called after, if no table is called like that: the accounts
@@ -470,16 +456,14 @@ func (d *drafter) calledAfter(t *sqldb.Table) string {
 
 // common reports whether most rows of a table mean the same on two servers. Then nobody but a person can
 // decide.
-func (d *drafter) common(
-	ctx context.Context, t *sqldb.Table, p *TablePlan, found []foundName,
-) ([]string, error) {
+func (d *drafter) common(t *sqldb.Table, p *TablePlan, found []foundName) []string {
 	if p.Renumber == "" {
-		return nil, nil
+		return nil
 	}
 	key := identityOf(t).Name
-	equal, err := d.alike(ctx, t, key)
-	if err != nil || len(equal) == 0 {
-		return nil, err
+	equal := d.equalColumns(t, key)
+	if len(equal) == 0 {
+		return nil
 	}
 	p.Renumber, p.Note = "", "rows of different servers have the same key and the same "+
 		strings.Join(equal, ", ")
@@ -488,12 +472,19 @@ func (d *drafter) common(
 	})
 	return append([]string{"keep_first, or newest with by:, with key: [" + key + "], if rows with an equal " +
 		"key mean the same on all servers, such as the towns of a map: one of them stays, and no key changes"},
-		others...), nil
+		others...)
 }
 
-// alike returns the columns in which most rows of a table that have an equal counted key are equal on two
-// servers: a name, as the towns of a map have it, or all columns. There are none if rows are not alike.
+// alike is equalColumns for somebody who asks nothing else.
 func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]string, error) {
+	d.Asker = sqldb.NewAsker(ctx)
+	equal := d.equalColumns(t, key)
+	return equal, d.Err
+}
+
+// equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
+// two servers: a name, as the towns of a map have it, or all columns. There are none if rows are not alike.
+func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	var whole []string
 	var sets [][]string
 	for _, c := range t.Writable() {
@@ -518,11 +509,8 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 			if server > 1 {
 				break
 			}
-			rows, err := db.Strings(ctx, db.SQL("SELECT ", db.Kind.QuoteAll(columns), " FROM ",
+			rows := d.Rows(db, db.SQL("SELECT ", db.Kind.QuoteAll(columns), " FROM ",
 				db.Kind.Quote(t.Name), " ORDER BY ", db.Kind.Quote(key), " LIMIT 500"))
-			if err != nil {
-				return nil, err
-			}
 			different := map[string]bool{}
 			all = len(rows)
 			for _, row := range rows {
@@ -537,10 +525,10 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 			}
 		}
 		if equal > few && 2*equal >= all {
-			return names, nil
+			return names
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // led returns the tables to which rows of other tables refer.
@@ -562,12 +550,8 @@ func (d *drafter) leads(t *sqldb.Table) bool {
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
 // first. Of a counted primary key it says that it is renumbered.
-func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
-	p *TablePlan) (notes []string, open []sqldb.UniqueKey, err error) {
-	counted, err := d.renumbered(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
+func (d *drafter) openKeys(t *sqldb.Table, p *TablePlan) (notes []string, open []sqldb.UniqueKey) {
+	counted := d.renumbered(t)
 	if counted {
 		p.Renumber = Apart
 	}
@@ -580,20 +564,12 @@ func (d *drafter) openKeys(ctx context.Context, t *sqldb.Table,
 			}
 			continue
 		}
-		apart := false
-		for _, c := range columnsIn(t, k) {
-			if apart {
-				break
-			}
-			if apart, err = d.apart(ctx, t, c); err != nil {
-				return nil, nil, err
-			}
-		}
-		if !apart {
+		apart := func(c *sqldb.Column) bool { return d.apart(t, c) }
+		if !slices.ContainsFunc(columnsIn(t, k), apart) {
 			open = append(open, k)
 		}
 	}
-	return notes, open, nil
+	return notes, open
 }
 
 // ownRows says what there is to choose from for rows that each server has counted: whether their names may be
@@ -658,51 +634,47 @@ func (d *drafter) adds(t *sqldb.Table) bool {
 
 // renumbered reports whether the database has counted the keys of a table on a server: two servers have equal
 // ones by chance. Keys that a generator made, and keys of other tables, stay as they are.
-func (d *drafter) renumbered(ctx context.Context, t *sqldb.Table) (bool, error) {
+func (d *drafter) renumbered(t *sqldb.Table) bool {
 	c := identityOf(t)
 	if c == nil {
-		return false, nil
+		return false
 	}
 	if known := d.known[t.Name]; known != nil && known.Renumber != "" {
-		return true, nil // somebody who knows the game has said so
+		return true // somebody who knows the game has said so
 	}
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || d.stays[place{t.Name, c.Name}] || d.refers(t, c.Name) {
-		return false, nil
+		return false
 	}
-	spans, err := d.counted(ctx, t.Name, c.Name)
-	if err != nil || len(spans) == 0 {
-		return false, err
+	spans := d.counted(t.Name, c.Name)
+	if len(spans) == 0 {
+		return false
 	}
 	// What every world has is no row that somebody has counted: one row, whatever its key is, and of keys that
 	// the database only gives a default, those from 0 on, or from one number to another.
 	counts := c.Counts() || d.ws.target.Kind == sqldb.SQLite
 	other := func(s keySpan) bool { return s != spans[0] || counts && s.least != s.greatest }
 	zero := func(s keySpan) bool { return !counts && s.least == 0 }
-	return !slices.ContainsFunc(spans, zero) && (len(spans) == 1 || slices.ContainsFunc(spans, other)), nil
+	return !slices.ContainsFunc(spans, zero) && (len(spans) == 1 || slices.ContainsFunc(spans, other))
 }
 
 // apart reports whether no two servers should have an equal value in a column of a table: because a generator
 // made the values, because they are keys of rows that are apart, or because those of different servers lie in
 // different ranges, such as the number of the server. The check looks at every row of such a key.
-func (d *drafter) apart(ctx context.Context, t *sqldb.Table, c *sqldb.Column) (bool, error) {
+func (d *drafter) apart(t *sqldb.Table, c *sqldb.Column) bool {
 	if c.Family == sqldb.FamilyUUID {
-		return true, nil
+		return true
 	}
 	child := place{t.Name, c.Name}
 	if known, ok := d.spans[child]; ok {
-		return known, nil
+		return known
 	}
 	d.spans[child] = false // of a circle of references
-	apart, err := d.leadsApart(ctx, t, c.Name)
-	if err == nil && !apart {
-		apart, err = d.rangesApart(ctx, t.Name, c.Name)
-	}
-	d.spans[child] = apart
-	return apart, err
+	d.spans[child] = d.leadsApart(t, c.Name) || d.rangesApart(t.Name, c.Name)
+	return d.spans[child]
 }
 
 // leadsApart reports whether a column holds keys of another table that no two servers have in common.
-func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string) (bool, error) {
+func (d *drafter) leadsApart(t *sqldb.Table, column string) bool {
 	for _, ref := range d.references(t) {
 		index := slices.Index(ref.Columns, column)
 		parent := d.ws.target.Tables[ref.Parent]
@@ -714,76 +686,67 @@ func (d *drafter) leadsApart(ctx context.Context, t *sqldb.Table, column string)
 			continue
 		}
 		key := parent.Column(target[index])
-		apart, err := d.renumbered(ctx, parent)
-		apart = apart && identityOf(parent) == key
-		if err == nil && !apart {
-			apart, err = d.apart(ctx, parent, key)
+		if identityOf(parent) == key && d.renumbered(parent) || d.apart(parent, key) {
+			return true
 		}
 		// What is decided about rows that the game itself counts is true of those that belong to them, too.
-		if err == nil && !apart && d.known[parent.Name] == nil && !d.stays[place{parent.Name, key.Name}] &&
+		if d.known[parent.Name] == nil && !d.stays[place{parent.Name, key.Name}] &&
 			key.Family == sqldb.FamilyInt && !key.HasDefault && slices.Equal(parent.Primary, []string{key.Name}) {
-			same, err := d.installed(ctx, parent.Name)
-			return !same, err
-		}
-		if err != nil || apart {
-			return apart, err
+			return !d.installed(parent.Name)
 		}
 	}
-	return false, nil
+	return false
 }
 
 // rangesApart reports whether the values of a column that no generator made lie in another range on each
 // server.
-func (d *drafter) rangesApart(ctx context.Context, table, column string) (bool, error) {
+func (d *drafter) rangesApart(table, column string) bool {
 	for _, db := range d.ws.databases() {
 		t := db.Tables[table]
 		if t != nil && t.Column(column) != nil && t.Column(column).Family != sqldb.FamilyInt {
-			return d.uuids(ctx, table, column)
+			return d.uuids(table, column)
 		}
 	}
-	spans, err := d.counted(ctx, table, column)
+	spans := d.counted(table, column)
 	for i, a := range spans {
 		for _, b := range spans[:i] {
 			if a.least <= b.greatest && b.least <= a.greatest {
-				return false, err
+				return false
 			}
 		}
 	}
-	return err == nil, err
+	return true
 }
 
 // uuid is how a UUID is written.
 var uuid = regexp.MustCompile("(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 
 // uuids reports whether the first texts of a column are UUIDs, of which each server makes its own.
-func (d *drafter) uuids(ctx context.Context, table, column string) (all bool, err error) {
+func (d *drafter) uuids(table, column string) (all bool) {
 	for i, db := range d.having(table, column) {
 		if db.Tables[table].Column(column).Family != sqldb.FamilyText {
 			continue
 		}
 		text, where := d.reading(i, table, column)
-		rows, err := db.Strings(ctx, db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
+		rows := d.Rows(db, db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
 		other := func(row []string) bool { return !uuid.MatchString(row[0]) }
-		if err != nil || slices.ContainsFunc(rows, other) {
-			return false, err
+		if slices.ContainsFunc(rows, other) {
+			return false
 		}
 		all = all || len(rows) > 0
 	}
-	return all, nil
+	return all
 }
 
 // counted returns the range of the values of a column that no generator made, for each server that has any.
-func (d *drafter) counted(ctx context.Context, table, column string) (spans []keySpan, err error) {
+func (d *drafter) counted(table, column string) (spans []keySpan) {
 	for i := range d.having(table, column) {
-		span, _, err := newSelection(d.ws, i).counted(ctx, table, column)
-		if err != nil {
-			return nil, err
-		}
-		if span.greatest >= 0 {
+		span, _, err := newSelection(d.ws, i).counted(d.Ctx, table, column)
+		if d.Fail(err); span.greatest >= 0 {
 			spans = append(spans, span)
 		}
 	}
-	return spans, nil
+	return spans
 }
 
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.
@@ -843,10 +806,10 @@ type foundName struct {
 // first: no server has two equal ones, and some are on several servers, so a copy would double them without a
 // word. A column that is not called like one for names needs more of them, and the notes say where it has
 // those of another table.
-func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, notes []string, err error) {
+func (d *drafter) namesOf(t *sqldb.Table) (_ []foundName, notes []string) {
 	columns := d.texts(t)
 	if len(t.Primary) == 0 || len(columns) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	all := make([]foundName, len(columns))
 	for i, c := range columns {
@@ -861,9 +824,7 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 		// Most texts have equal ones among the first rows, and then nobody has to look at the others.
 		for _, limit := range []string{" LIMIT 1000", ""} {
 			for i := range d.ws.servers {
-				if err := d.countNames(ctx, t, i, limit, all); err != nil {
-					return nil, nil, err
-				}
+				d.countNames(t, i, limit, all)
 			}
 		}
 	}
@@ -874,27 +835,16 @@ func (d *drafter) namesOf(ctx context.Context, t *sqldb.Table) (_ []foundName, n
 			least, found = fewNames, &called
 		}
 		enough := slices.DeleteFunc(slices.Clone(n.counts), func(count int64) bool { return count < least })
-		if n.doubled || len(enough) < 2 {
+		if n.doubled || len(enough) < 2 || !d.shared(t, n) {
 			continue
 		}
-		shared, err := d.shared(ctx, t, n)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !shared {
-			continue
-		}
-		named, note, err := d.namedBy(ctx, t, n.column.Name)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case note != "":
+		if named, note := d.namedBy(t, n.column.Name); note != "" {
 			notes = append(notes, note)
-		case !named:
+		} else if !named {
 			*found = append(*found, n)
 		}
 	}
-	return append(called, others...), notes, nil
+	return append(called, others...), notes
 }
 
 // alive returns the conditions to look for names by: none, and that a row is not deleted, if a column says
@@ -927,9 +877,7 @@ func (d *drafter) alive(t *sqldb.Table) []string {
 // a guild has the name of a character, or each owner that of a house. If they were renamed as names of their
 // own table, an owner could keep a name that his house has given up. The note says whose they are if the
 // table does not refer to the other one, in which no server may have two equal names then.
-func (d *drafter) namedBy(
-	ctx context.Context, t *sqldb.Table, column string,
-) (named bool, note string, _ error) {
+func (d *drafter) namedBy(t *sqldb.Table, column string) (named bool, note string) {
 	led := d.led()
 	for name, parent := range sorted(d.ws.target.Tables) {
 		leads := func(r sqldb.Reference) bool { return r.Parent == name }
@@ -950,23 +898,18 @@ func (d *drafter) namedBy(
 			}
 			names := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}
 			for i := 0; (!refers || !called) && i < len(d.ws.servers); i++ {
-				if err := d.countNames(ctx, parent, i, "", names); err != nil {
-					return false, "", err
-				}
+				d.countNames(parent, i, "", names)
 			}
-			if names[0].doubled {
+			if names[0].doubled || d.repeats(place{t.Name, column}, place{name, c.Name}, least, halfOfTen) == "" {
 				continue
 			}
-			evidence, err := d.repeats(ctx, place{t.Name, column}, place{name, c.Name}, least, halfOfTen)
-			if evidence != "" && !refers {
+			if !refers {
 				note = "REVIEW: texts in " + column + " are those of " + name + "." + c.Name
 			}
-			if err != nil || evidence != "" {
-				return true, note, err
-			}
+			return true, note
 		}
 	}
-	return false, "", nil
+	return false, ""
 }
 
 // texts returns the texts of a table that are not too long for names, and neither keys, nor what may refer,
@@ -982,12 +925,11 @@ func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 
 // countNames counts the names in some columns on one server, by one statement. It leaves out those of which
 // two are known to be equal.
-func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, limit string,
-	all []foundName) error {
+func (d *drafter) countNames(t *sqldb.Table, server int, limit string, all []foundName) {
 	db := d.ws.servers[server].db
 	source := db.Tables[t.Name]
 	if source == nil {
-		return nil
+		return
 	}
 	var list []string
 	var indexes []int
@@ -1009,24 +951,18 @@ func (d *drafter) countNames(ctx context.Context, t *sqldb.Table, server int, li
 		indexes = append(indexes, i)
 	}
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	columns := db.Kind.QuoteAll(sqldb.ColumnNames(source.Columns))
 	q := db.SQL("SELECT ", strings.Join(list, ", "), " FROM (SELECT ", columns, " FROM ",
 		newSelection(d.ws, server).table(t.Name), limit, ") AS s")
-	return db.Each(ctx, q, func(values []any) error {
-		counts, err := numbers(values...)
-		if err != nil {
-			return err
+	counts := d.Numbers(db, len(list), q)
+	for n, i := range indexes {
+		if limit == "" {
+			all[i].counts[server], all[i].empties = counts[3*n], all[i].empties+counts[3*n+2]
 		}
-		for n, i := range indexes {
-			if limit == "" {
-				all[i].counts[server], all[i].empties = counts[3*n], all[i].empties+counts[3*n+2]
-			}
-			all[i].doubled = counts[3*n] != counts[3*n+1]
-		}
-		return nil
-	})
+		all[i].doubled = counts[3*n] != counts[3*n+1]
+	}
 }
 
 // sieve remembers texts in a fixed number of bytes. It knows each of them again, and some others by chance.
@@ -1057,46 +993,38 @@ func (d *drafter) reading(server int, table, column string) (text, where string)
 }
 
 // shared reports whether two servers have an equal name. A document is none.
-func (d *drafter) shared(ctx context.Context, t *sqldb.Table, n foundName) (bool, error) {
+func (d *drafter) shared(t *sqldb.Table, n foundName) (had bool) {
 	seen := make(sieve, sieveBits/64)
 	for i, s := range d.ws.servers {
 		if n.counts[i] == 0 {
 			continue
 		}
 		name, where := d.reading(i, t.Name, n.column.Name)
-		err := s.db.EachSteady(ctx, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) error {
+		d.Each(s.db, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) bool {
 			text := sqldb.Text(values[0])
 			document := strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text))
-			if document || !seen.knew(text) {
-				return nil
-			}
-			had, err := d.had(ctx, t, n, i, text)
-			if err == nil && had {
-				return errEnough
-			}
-			return err
+			had = !document && seen.knew(text) && d.had(t, n, i, text)
+			return !had
 		})
-		if err != nil {
-			return errors.Is(err, errEnough), notEnough(err)
+		if had {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // had reports whether one of the servers before one has a name.
-func (d *drafter) had(ctx context.Context, t *sqldb.Table, n foundName, before int,
-	text string) (bool, error) {
+func (d *drafter) had(t *sqldb.Table, n foundName, before int, text string) bool {
 	for i, s := range d.ws.servers[:before] {
 		if n.counts[i] == 0 {
 			continue
 		}
 		_, where := d.reading(i, t.Name, n.column.Name)
-		rows, err := s.db.Strings(ctx, s.db.SQL("SELECT 1", where, " = ").Bind(text).Add(" LIMIT 1"))
-		if err != nil || len(rows) > 0 {
-			return len(rows) > 0, err
+		if len(d.Rows(s.db, s.db.SQL("SELECT 1", where, " = ").Bind(text).Add(" LIMIT 1"))) > 0 {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // renaming drafts a rename by the names of a table, and returns the notes about it.

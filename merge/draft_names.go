@@ -16,6 +16,7 @@ import (
 
 // repeated finds texts that are names of rows which may be renamed, of which the plan says nothing.
 func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string, o OpenColumn)) error {
+	d.Asker = sqldb.NewAsker(ctx)
 	for parent, renamed := range sorted(p.Tables) {
 		r := renamed.Rename
 		if r == nil {
@@ -37,80 +38,69 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 					slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
-				o, err := d.repeatedIn(ctx, t, c, place{parent, r.Column})
-				if err != nil {
-					return fmt.Errorf("copies of names cannot be looked for: %w", err)
-				}
-				if o.Evidence != "" {
+				if o := d.repeatedIn(t, c, place{parent, r.Column}); o.Evidence != "" {
 					found(table, o)
 				}
 			}
 		}
+	}
+	if d.Err != nil {
+		return fmt.Errorf("copies of names cannot be looked for: %w", d.Err)
 	}
 	return nil
 }
 
 // repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it
 // holds none.
-func (d *drafter) repeatedIn(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
-	name place) (o OpenColumn, err error) {
+func (d *drafter) repeatedIn(t *sqldb.Table, c *sqldb.Column, name place) (o OpenColumn) {
 	o = OpenColumn{Column: c.Name, Candidate: name.table + "." + name.column}
-	path, evidence, err := d.inDocuments(ctx, t.Name, c.Name, name)
-	if err != nil || evidence != "" || c.Family == sqldb.FamilyJSON {
+	path, evidence := d.inDocuments(t.Name, c.Name, name)
+	if evidence != "" || c.Family == sqldb.FamilyJSON {
 		o.As, o.Evidence = "path "+path, evidence
-		return o, err
+		return o
 	}
 	with, least := d.beside(t, c.Name, name.table)
 	o.As, o.With = asNames, with
 	text := place{t.Name, c.Name}
-	for _, look := range []func() (string, error){
-		func() (string, error) { return d.repeats(ctx, text, name, least, mostOfTen) },
-		func() (string, error) { return d.repeatsInKind(ctx, t, c, name) },
-		func() (string, error) { return d.repeats(ctx, text, name, least, halfOfTen) },
-		func() (string, error) { return d.repeats(ctx, text, name, someNames, allOfTen) }, // and nothing else
+	for _, look := range []func() string{
+		func() string { return d.repeats(text, name, least, mostOfTen) },
+		func() string { return d.repeatsInKind(t, c, name) },
+		func() string { return d.repeats(text, name, least, halfOfTen) },
+		func() string { return d.repeats(text, name, someNames, allOfTen) }, // and nothing else
 	} {
-		if o.Evidence, err = look(); err != nil || o.Evidence != "" {
+		if o.Evidence = look(); o.Evidence != "" {
 			break
 		}
 	}
-	switch {
-	case err != nil:
-		return o, err
-	case o.Evidence == "":
+	if o.Evidence == "" {
 		o.With = ""
-		o.As, o.Evidence, err = d.repeatedWithin(ctx, text, name)
-		return o, err
+		o.As, o.Evidence = d.repeatedWithin(text, name)
+		return o
 	}
 	for i := range d.ws.servers {
-		others, _, _, err := namesOfOthers(ctx, d.ws, i, place{t.Name, c.Name}, o.With, name)
-		if err != nil {
-			return o, err
-		}
-		if others {
+		others, _, _, err := namesOfOthers(d.Ctx, d.ws, i, text, o.With, name)
+		if d.Fail(err); others {
 			o.With = ""
 		}
 	}
-	return o, nil
+	return o
 }
 
 // repeatedWithin returns how names stand within the texts of a column, and the evidence: in lists, of which
 // most members are names, or among the words of some sentences at least. Most of these may be nothing else
 // than a name.
-func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evidence string, err error) {
+func (d *drafter) repeatedWithin(text, name place) (as, evidence string) {
 	var lists, sentences []string
 	listed, said, listHits, alone := 0, 0, 0, 0
 	for i, db := range d.having(text.table, text.column) {
 		if db.Tables[name.table].Column(name.column) == nil {
 			continue
 		}
-		w, err := d.within(ctx, i, text)
-		if err != nil || len(w.pieces) == 0 {
-			return "", "", err
+		w := d.within(i, text)
+		if len(w.pieces) == 0 {
+			return "", ""
 		}
-		found, err := d.amongNames(ctx, i, w.all(), name)
-		if err != nil {
-			return "", "", err
-		}
+		found := d.exactNames(i, slices.Sorted(maps.Keys(w.pieces)), name)
 		hits, all := 0, 0
 		for piece, isMember := range w.pieces {
 			if isMember {
@@ -135,7 +125,7 @@ func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evi
 			listed = -len(w.texts) * len(d.ws.servers)
 		}
 		if texts*10 < len(w.texts) {
-			return "", "", nil
+			return "", ""
 		}
 		lists = append(lists, fmt.Sprintf("%s: %d of %d members of lists are names", db.Name, hits, all))
 		sentences = append(sentences, fmt.Sprintf("%s: %d of %d texts have names in them", db.Name, texts,
@@ -143,13 +133,13 @@ func (d *drafter) repeatedWithin(ctx context.Context, text, name place) (as, evi
 	}
 	switch {
 	case listed > 0 && listHits >= manyNames:
-		return asLists, strings.Join(lists, "; "), nil
+		return asLists, strings.Join(lists, "; ")
 	case said >= manyNames && alone > 0:
-		return asNames, strings.Join(sentences, "; "), nil
+		return asNames, strings.Join(sentences, "; ")
 	case said >= manyNames:
-		return asSentences, strings.Join(sentences, "; "), nil
+		return asSentences, strings.Join(sentences, "; ")
 	}
-	return "", "", nil
+	return "", ""
 }
 
 // pieces are what may be names within some texts of a column of a server.
@@ -161,20 +151,17 @@ type pieces struct {
 
 // within reads some texts of a column, and what stands between commas, semicolons and ends of lines in them,
 // and their words and pairs of words. What stands in many texts is no name of anybody.
-func (d *drafter) within(ctx context.Context, server int, text place) (w pieces, err error) {
+func (d *drafter) within(server int, text place) (w pieces) {
 	if all := d.pieces[text]; all[server].pieces != nil {
-		return all[server], nil
+		return all[server]
 	}
 	const sample, texts, most = "4000", "200", 2000
 	read, where := d.reading(server, text.table, text.column)
 	db := d.ws.servers[server].db
 	// A database may look at all rows to find some that differ.
-	rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT merge_text FROM (SELECT SUBSTR(", read, ", 1, ",
+	rows := d.Rows(db, db.SQL("SELECT DISTINCT merge_text FROM (SELECT SUBSTR(", read, ", 1, ",
 		strconv.Itoa(census.MaxChars), ") AS merge_text", where, " <> '' LIMIT ", sample,
 		") AS merge_sample LIMIT ", texts))
-	if err != nil {
-		return w, err
-	}
 	w.pieces = map[string]bool{}
 	in := map[string]int{}
 	separates := func(r rune) bool { return strings.ContainsRune(",;|\n\r\t", r) }
@@ -214,27 +201,28 @@ func (d *drafter) within(ctx context.Context, server int, text place) (w pieces,
 		d.pieces[text] = map[int]pieces{}
 	}
 	d.pieces[text][server] = w
-	return w, nil
+	return w
 }
 
-// all returns all pieces.
-func (w pieces) all() []string { return slices.Sorted(maps.Keys(w.pieces)) }
-
-// amongNames returns those of some texts that are names on a server, letter by letter.
+// amongNames is exactNames for somebody who asks nothing else.
 func (d *drafter) amongNames(ctx context.Context, server int, texts []string, named place) (
 	map[string]bool, error) {
+	d.Asker = sqldb.NewAsker(ctx)
+	found := d.exactNames(server, texts, named)
+	return found, d.Err
+}
+
+// exactNames returns those of some texts that are names on a server, letter by letter.
+func (d *drafter) exactNames(server int, texts []string, named place) map[string]bool {
 	found := map[string]bool{}
 	for some := range slices.Chunk(texts, sampled) {
-		rows, err := d.ws.servers[server].db.Strings(ctx, d.namesAmong(server, some, named, "DISTINCT ", ""))
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
+		asked := d.namesAmong(server, some, named, "DISTINCT ", "")
+		for _, row := range d.Rows(d.ws.servers[server].db, asked) {
 			found[row[0]] = slices.Contains(some, row[0])
 		}
 	}
 	maps.DeleteFunc(found, func(_ string, exact bool) bool { return !exact })
-	return found, nil
+	return found
 }
 
 // namesAmong asks for the names of a server that are among some texts. What it asks stands around the name.
@@ -287,24 +275,21 @@ const (
 
 // repeats returns evidence if enough texts of a column are names, on each server that has any. All servers
 // together have to have so many at least.
-func (d *drafter) repeats(ctx context.Context, text, name place, least, tenths int) (string, error) {
+func (d *drafter) repeats(text, name place, least, tenths int) string {
 	all, known := d.samples[text]
 	if !known {
-		sample, err := d.sampleOf(ctx, text, "")
-		if err != nil {
-			return "", err
-		}
+		sample := d.sampleOf(text, "")
 		if all = sample[""]; all == nil {
 			all = make([][]string, len(d.ws.servers))
 		}
 		d.samples[text] = all
 	}
-	return d.areNames(ctx, all, name, least, tenths)
+	return d.areNames(all, name, least, tenths)
 }
 
 // sampleOf returns some texts of a column of each server by the value of another column beside them, if there
 // is one. There are none if that one has more than a few values.
-func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[string][][]string, error) {
+func (d *drafter) sampleOf(text place, by string) map[string][][]string {
 	const fewKinds = 8
 	all := map[string][][]string{}
 	for i, db := range d.having(text.table, text.column, cmp.Or(by, text.column)) {
@@ -314,55 +299,44 @@ func (d *drafter) sampleOf(ctx context.Context, text place, by string) (map[stri
 		if by != "" {
 			kind = db.Tables[text.table].Column(by).ReadExpression(db.Kind)
 		}
-		rows, err := db.Strings(ctx, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
+		rows := d.Rows(db, db.SQL("SELECT DISTINCT SUBSTR(", read, ", 1, ",
 			strconv.Itoa(longestName+1), "), ", kind, where, " <> '' LIMIT ", strconv.Itoa(sampled)))
-		if err != nil {
-			return nil, err
-		}
 		for _, row := range rows {
 			if all[row[1]] == nil {
 				all[row[1]] = make([][]string, len(d.ws.servers))
 			}
 			if all[row[1]][i] = append(all[row[1]][i], row[0]); len(all) > fewKinds {
-				return nil, nil
+				return nil
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // repeatsInKind returns evidence if texts are names in the rows of one kind, which another column tells: such
 // as is_player beside killed_by.
-func (d *drafter) repeatsInKind(ctx context.Context, t *sqldb.Table, c *sqldb.Column,
-	name place) (string, error) {
+func (d *drafter) repeatsInKind(t *sqldb.Table, c *sqldb.Column, name place) string {
 	text := place{t.Name, c.Name}
-	found, err := d.areNames(ctx, d.samples[text], name, manyNames, someOfTen)
-	if err != nil || found == "" {
-		return "", err // nobody has to look at the kinds
+	if d.areNames(d.samples[text], name, manyNames, someOfTen) == "" {
+		return "" // nobody has to look at the kinds
 	}
 	for _, by := range t.Writable() {
 		short := by.Family == sqldb.FamilyText && by.MaxChars > 0 && by.MaxChars <= longestName
 		if by == c || !short && by.Family != sqldb.FamilyInt && by.Family != sqldb.FamilyBool {
 			continue
 		}
-		kinds, err := d.sampleOf(ctx, text, by.Name)
-		if err != nil {
-			return "", err
-		}
-		for kind, texts := range sorted(kinds) {
-			evidence, err := d.areNames(ctx, texts, name, manyNames, mostOfTen)
-			if err != nil || evidence != "" {
-				return fmt.Sprintf("where %s is %q, %s", by.Name, kind, evidence), err
+		for kind, texts := range sorted(d.sampleOf(text, by.Name)) {
+			if evidence := d.areNames(texts, name, manyNames, mostOfTen); evidence != "" {
+				return fmt.Sprintf("where %s is %q, %s", by.Name, kind, evidence)
 			}
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // areNames returns evidence as repeats does, for texts of each server. Of texts that are primary keys, some
 // among others are enough, as where only rows of one kind have them.
-func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, least, tenths int) (
-	string, error) {
+func (d *drafter) areNames(texts [][]string, named place, least, tenths int) string {
 	var parts []string
 	total := int64(0)
 	if t := d.ws.target.Tables[named.table]; t != nil && slices.Equal(t.Primary, []string{named.column}) {
@@ -372,11 +346,11 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		if len(texts[i]) == 0 {
 			continue
 		}
-		hits, err := db.Number(ctx, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
+		hits := d.Number(db, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
 		all := int64(len(texts[i]))
 		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
-		if err != nil || !enough && hits*10 < all*mostOfTen {
-			return "", err
+		if !enough && hits*10 < all*mostOfTen {
+			return ""
 		}
 		if total += hits; tenths != someOfTen {
 			total += all - hits
@@ -384,22 +358,18 @@ func (d *drafter) areNames(ctx context.Context, texts [][]string, named place, l
 		parts = append(parts, fmt.Sprintf("%s: %d of %d texts are names", db.Name, hits, len(texts[i])))
 	}
 	if total < int64(least) {
-		return "", nil
+		return ""
 	}
-	return strings.Join(parts, "; "), nil
+	return strings.Join(parts, "; ")
 }
 
 // inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.
-func (d *drafter) inDocuments(ctx context.Context, table, column string, named place) (
-	path, evidence string, err error) {
+func (d *drafter) inDocuments(table, column string, named place) (path, evidence string) {
 	found := map[string][][]string{}
 	for i, db := range d.having(table, column) {
 		text, where := d.reading(i, table, column)
-		rows, err := db.Strings(ctx, db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
+		rows := d.Rows(db, db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
 			")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
-		if err != nil {
-			return "", "", err
-		}
 		for _, row := range rows {
 			for _, v := range census.Values(row[0], column) {
 				if found[v.Path] == nil {
@@ -417,10 +387,9 @@ func (d *drafter) inDocuments(ctx context.Context, table, column string, named p
 		if !slices.ContainsFunc(texts, enough) {
 			continue
 		}
-		evidence, err := d.areNames(ctx, texts, named, manyNames, halfOfTen)
-		if err != nil || evidence != "" {
-			return path, evidence, err
+		if evidence := d.areNames(texts, named, manyNames, halfOfTen); evidence != "" {
+			return path, evidence
 		}
 	}
-	return "", "", nil
+	return "", ""
 }

@@ -184,7 +184,7 @@ func (l *caller) noText(col Column) string {
 			if columnOf(d, col) == nil {
 				continue
 			}
-			rows := l.c.rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			rows := l.c.Rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
 				d.Kind.Quote(col.Name), " = '"+none+"' LIMIT 1"))
 			if len(rows) > 0 {
 				return l.c.bare(col) + " <> '" + none + "'"
@@ -207,7 +207,7 @@ func (l *caller) askBeyond(col Column) (f Finding) {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		n := l.c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
+		n := l.c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table), " WHERE ", name,
 			" > ", base, " AND ", name, " - ", base, " <= ", strconv.FormatInt(l.c.spans[other.Parent][i].max, 10)))
 		if n > 0 {
 			return Finding{Column: col, Verdict: Possible, Parent: other.Parent, As: other.As,

@@ -20,7 +20,7 @@ import (
 // ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
-	c := &Census{asker: asker{ctx: ctx}, servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
+	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
 		above: map[Column][]Column{}, taken: map[Column][]Column{}, parents: map[string][]Column{},
 		selectors: map[string][]Column{}, bares: map[Column]string{}, installed: map[string]bool{}}
 	tables := map[string]*sqldb.Table{}
@@ -122,8 +122,8 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	for i, f := range all {
 		all[i].Installed = c.installed[f.Parent.Table]
 	}
-	if c.err != nil {
-		return nil, c.err
+	if c.Err != nil {
+		return nil, c.Err
 	}
 	return all, nil
 }
@@ -143,11 +143,11 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 	if own := columnOf(d, col); own == nil || !whole(own) && !usable(own) {
 		return nil, nil
 	}
-	a := &asker{ctx: ctx}
+	a := sqldb.NewAsker(ctx)
 	outside := values(d, col, span{}, "CASE WHEN "+when+" THEN 0 ELSE 1 END = 1")
-	all := a.number(d, d.SQL("SELECT COUNT(*) FROM ", outside))
+	all := a.Number(d, d.SQL("SELECT COUNT(*) FROM ", outside))
 	if all == 0 {
-		return nil, a.err
+		return nil, a.Err
 	}
 	var found []Beside
 	for _, key := range keys {
@@ -156,19 +156,19 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		name := d.Kind.Quote(key.Name)
 		value := "NULLIF(" + name + ", 0)"
-		row := a.row(d, 3, d.SQL("SELECT COUNT(", value,
+		row := a.Row(d, 3, d.SQL("SELECT COUNT(", value,
 			"), MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
 		known := spanOf(row[0], row[1], row[2])
 		if known.distinct == 0 {
 			continue
 		}
-		counts := a.numbers(d, 4, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
+		counts := a.Numbers(d, 4, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", outside, " WHERE ", known.covers("v.x")))
 		if counts[1] == 0 {
 			continue
 		}
 		values := span{min: counts[2], max: counts[3]}
-		near := a.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+		near := a.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
 			" WHERE ", values.covers(name)))
 		beside := Beside{Key: key, Values: all, Hits: counts[1]}
 		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
@@ -185,5 +185,5 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		}
 		found = append(found, beside)
 	}
-	return found, a.err
+	return found, a.Err
 }

@@ -219,7 +219,7 @@ func (c *Census) endAs(col, by Column, best match) []match {
 		if columnOf(d, by) == nil {
 			continue
 		}
-		rows := c.rows(d, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
+		rows := c.Rows(d, d.SQL("SELECT ", d.Kind.Quote(by.Name), ", MAX(",
 			d.Kind.Quote(col.Name), ") FROM ", d.Kind.Quote(col.Table), " GROUP BY ", d.Kind.Quote(by.Name)))
 		for _, row := range rows {
 			if ends[row[0]] == nil {
@@ -258,7 +258,7 @@ func (c *Census) repeatsKey(col Column, m match) bool {
 		if !whole(columnOf(d, m.key)) {
 			continue
 		}
-		others := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+		others := c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", d.Kind.Quote(col.Name), " <> ", d.Kind.Quote(m.key.Name)))
 		if others > 0 {
 			return false
@@ -281,7 +281,7 @@ func (c *Census) leadsBefore(col Column, m match) bool {
 			continue
 		}
 		name, key := d.Kind.Quote(col.Name), d.Kind.Quote(m.key.Name)
-		rows := c.rows(d, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key,
+		rows := c.Rows(d, d.SQL("SELECT ", name, ", CASE WHEN ", name, " < ", key,
 			" THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " WHERE ", c.spans[col][i].some(name),
 			" ORDER BY 2 LIMIT ", strconv.Itoa(sampled)))
 		for _, row := range rows {
@@ -311,7 +311,7 @@ func (c *Census) differ(col Column, m match) bool {
 	rare := 0.0
 	for i, d := range c.filled(col) {
 		s, name := c.spans[col][i], d.Kind.Quote(col.Name)
-		rows := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
+		rows := c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(col.Table),
 			" WHERE ", s.some(name)))
 		n, room := float64(s.distinct), width(s.min, s.max)
 		if rows > s.distinct || n > 0.9*room {
@@ -417,7 +417,7 @@ func (c *Census) mostly(col Column, m match) bool {
 			continue
 		}
 		name := d.Kind.Quote(col.Name)
-		rows := c.numbers(d, 2, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
+		rows := c.Numbers(d, 2, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
 			holds(d, m.key), " THEN 1 END) FROM (SELECT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
 			c.spans[col][i].some(name), ") AS v"))
 		if rows[1]*10 < rows[0]*8 {
@@ -435,9 +435,9 @@ func (c *Census) bare(col Column) string {
 			if columnOf(d, col) == nil {
 				return false
 			}
-			_, err := d.Strings(c.ctx, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ", form,
+			refused := c.Refuses(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ", form,
 				" IS NULL AND 1 = 0"))
-			return err != nil || d.Kind == sqldb.MySQL && form[0] == '"' // where it is a text
+			return refused || d.Kind == sqldb.MySQL && form[0] == '"' // where it is a text
 		})
 	}
 	if c.bares[col] == "" {
@@ -471,7 +471,7 @@ func (c *Census) counterExamples(col, key Column) []string {
 		if !whole(columnOf(d, key)) {
 			continue
 		}
-		rows := c.rows(d, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
+		rows := c.Rows(d, d.SQL("SELECT v.x FROM ", values(d, col, c.spans[col][i], ""),
 			" WHERE NOT ", holds(d, key), " ORDER BY v.x LIMIT 3"))
 		for _, row := range rows {
 			all = append(all, row[0]+" of "+d.Name)
@@ -673,7 +673,7 @@ func (c *Census) section(col Column, m match) []conditional {
 		}
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
-		row := c.row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
+		row := c.Row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
 			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(CASE WHEN "+
 				"v.x > ", strconv.FormatInt(keys.max, 10), " THEN v.x END) FROM ", values(d, col, c.spans[col][i], ""),
 			joins.text))
@@ -766,7 +766,7 @@ func (c *Census) kinds(table string, most int, some func(server int, col *sqldb.
 // is "".
 func (c *Census) kindsOf(d *sqldb.DB, col Column, most int) map[string]bool {
 	name := d.Kind.Quote(col.Name)
-	rows := c.rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
+	rows := c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
 		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	kinds, filled := map[string]bool{}, 0
 	for _, row := range rows {
@@ -887,7 +887,7 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 			d.Kind.Quote(by.Name) + " IS NOT NULL"
 		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
 		if part := c.spans[col][i].sample(name); sample && part != "" {
-			rare := c.rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
+			rare := c.Rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
 				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
 			q.Add(" AND (", part)
 			for _, row := range rare { // a sample of all values has too few of theirs
@@ -900,14 +900,14 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 			}
 			q.Add(")")
 		}
-		rows := c.rows(d, q.Add(") AS v", joins.text, " GROUP BY v.c"))
+		rows := c.Rows(d, q.Add(") AS v", joins.text, " GROUP BY v.c"))
 		for _, row := range rows {
 			s := spanOf(row[1], row[2], row[3])
 			for n, m := range with {
 				hits, _ := numberIn(row[4+n])
 				near := int64(0)
 				if hits == s.distinct && !sample { // only then its chance counts
-					near = c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(m.key.Table), " WHERE ",
+					near = c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(m.key.Table), " WHERE ",
 						s.covers(d.Kind.Quote(m.key.Name))))
 				}
 				part, ok := found[n][row[0]]

@@ -71,7 +71,7 @@ const (
 
 // Census is what is known of the integer columns of several servers.
 type Census struct {
-	asker
+	*sqldb.Asker
 	servers      []*sqldb.DB
 	minGenerated int64 // a generator made this key and greater ones, which are never equal on two servers
 	tables       []string
@@ -160,7 +160,7 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 	})
 	if !unique && len(c.keys) == 0 {
 		for _, col := range columns {
-			rows := c.rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name),
+			rows := c.Rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name),
 				" WHERE ", d.Kind.Quote(col.Name), " <> 0 LIMIT 1"))
 			c.spans[Column{t.Name, col.Name}][server] = span{distinct: int64(len(rows)), atMost: true}
 		}
@@ -181,7 +181,7 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 				"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
 			scanned = from
 		}
-		row := c.row(d, 1+5*len(part), q.Add(scanned))
+		row := c.Row(d, 1+5*len(part), q.Add(scanned))
 		for i, col := range part {
 			found, isKey := row[1+5*i:], keyed(t, col.Name)
 			s := spanOf(found[0], found[2], found[3])
@@ -212,7 +212,7 @@ func (c *Census) tell(server int, table string) {
 			name := d.Kind.Quote(col.Name)
 			q.Add(", COUNT(DISTINCT CASE WHEN ", c.spans[col][server].some(name), " THEN ", name, " END)")
 		}
-		found := c.numbers(d, 1+len(part), q.Add(" FROM ", d.Kind.Quote(table)))
+		found := c.Numbers(d, 1+len(part), q.Add(" FROM ", d.Kind.Quote(table)))
 		for i, col := range part {
 			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
 		}
@@ -272,8 +272,9 @@ const fewAlike = 5
 
 // Alike reports whether a table has the same rows on all servers, which are at least two.
 func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
-	c := &Census{asker: asker{ctx: ctx}, servers: servers}
-	return c.alike(table), c.err
+	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers}
+	same := c.alike(table)
+	return same, c.Err
 }
 
 func (c *Census) alike(table string) bool {
@@ -282,7 +283,7 @@ func (c *Census) alike(table string) bool {
 		if d.Tables[table] == nil {
 			return false
 		}
-		n := c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
+		n := c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
 		if n <= fewAlike || i > 0 && n != rows {
 			return false
 		}
@@ -310,10 +311,11 @@ func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
 	} else {
 		limit = "" // The first rows of such a table are any.
 	}
-	c.each(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit), func(values []any) {
+	c.Each(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit), func(values []any) bool {
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
 		sum += hash.Sum64()
+		return true
 	})
 	return sum
 }
@@ -437,7 +439,7 @@ func (c *Census) keysAmong(d *sqldb.DB, key Column, all []int64) (hits int64) {
 	}
 	for some := range slices.Chunk(all, sampled) {
 		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
-		hits += c.number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
+		hits += c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
 			d.Kind.Quote(key.Name), " IN (", list, ")"))
 	}
 	return hits
@@ -473,7 +475,7 @@ func (c *Census) some(server int, col Column, condition string) []string {
 			q.Add(" AND ", sample)
 		}
 	}
-	rows := c.rows(d, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(packedSample)))
+	rows := c.Rows(d, q.Add(" ORDER BY 1 LIMIT ", strconv.Itoa(packedSample)))
 	all := make([]string, len(rows))
 	for i, row := range rows {
 		all[i] = row[0]
@@ -598,7 +600,7 @@ func (c *Census) count(col Column, server int, all []match, condition string) {
 	found := make([]int64, 1+6*len(all))
 	found[0] = s.distinct
 	if joins.asked {
-		found = c.numbers(d, len(found), q.Add(" FROM ", values(d, col, s, condition), joins.text))
+		found = c.Numbers(d, len(found), q.Add(" FROM ", values(d, col, s, condition), joins.text))
 	}
 	for n := range all {
 		m, near := &all[n], found[4+6*n]

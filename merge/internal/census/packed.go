@@ -195,7 +195,7 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	for _, c := range selectors {
 		names, bare = append(names, c.Name), append(bare, p.c.bare(Column{t.Name, c.Name}))
 	}
-	rows := p.c.rows(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
+	rows := p.c.Rows(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
 	numbers, most := make([]int64, len(rows)), int64(0)
 	for n, row := range rows {
@@ -248,7 +248,7 @@ const wholeText = ""
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	rows := p.c.rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
+	rows := p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
 		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
 	kinds := map[string]bool{}
 	for i, row := range rows {

@@ -1,0 +1,80 @@
+package sqldb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+)
+
+// Asker asks databases for somebody who judges many answers. After the first error it asks nothing more and
+// answers with nothing, so that only whoever has begun needs to look at Err before he believes what was found.
+type Asker struct {
+	Err error
+	Ctx context.Context
+}
+
+// NewAsker returns an Asker that asks until a context ends.
+func NewAsker(ctx context.Context) *Asker { return &Asker{Ctx: ctx} }
+
+// Rows reads a whole result as text. NULL becomes "".
+func (a *Asker) Rows(d *DB, s *Statement) (all [][]string) {
+	if a.Err == nil {
+		all, a.Err = d.Strings(a.Ctx, s)
+	}
+	return all
+}
+
+// Row reads the one row of a result, which has so many columns.
+func (a *Asker) Row(d *DB, columns int, s *Statement) []string {
+	if rows := a.Rows(d, s); a.Err == nil {
+		return rows[0]
+	}
+	return make([]string, columns)
+}
+
+// Numbers reads the whole numbers of the one row of a result, which has so many columns.
+func (a *Asker) Numbers(d *DB, columns int, s *Statement) []int64 {
+	all := make([]int64, columns)
+	for i, text := range a.Row(d, columns, s) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if all[i] = n; err != nil && text != "" {
+			a.Fail(err)
+		}
+	}
+	return all
+}
+
+// Number reads the one whole number that a result consists of.
+func (a *Asker) Number(d *DB, s *Statement) (n int64) {
+	if a.Err == nil {
+		n, a.Err = d.Number(a.Ctx, s)
+	}
+	return n
+}
+
+// Each calls fn for every row of a result, until it returns false.
+func (a *Asker) Each(d *DB, s *Statement, fn func(values []any) bool) {
+	if a.Err != nil {
+		return
+	}
+	enough := errors.New("enough")
+	err := d.EachSteady(a.Ctx, s, func(values []any) error {
+		if fn(values) && a.Err == nil {
+			return nil
+		}
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		a.Fail(err)
+	}
+}
+
+// Refuses reports whether a database refuses a statement, which is no error.
+func (a *Asker) Refuses(d *DB, s *Statement) bool {
+	_, err := d.Strings(a.Ctx, s)
+	return err != nil
+}
+
+// Fail notes an error, unless there was one before.
+func (a *Asker) Fail(err error) { a.Err = cmp.Or(a.Err, err) }
