@@ -220,10 +220,7 @@ func (l *caller) askBeyond(col Column) (f Finding) {
 // compareBest orders matches: those that other columns of the name speak for, those without values that are
 // no keys, those whose keys end where the values do, and those of a table that many refer to come first.
 func (l *caller) compareBest(a, b match) int {
-	first := func(a, b bool) int {
-		return map[bool]int{true: 1, false: 0}[b] - map[bool]int{true: 1, false: 0}[a]
-	}
-	return cmp.Or(first(a.ends, b.ends), first(a.full(), b.full()), first(a.reaches(), b.reaches()),
+	return cmp.Or(before(a.ends, b.ends), before(a.full(), b.full()), before(a.reaches(), b.reaches()),
 		cmp.Compare(l.refers[b.key], l.refers[a.key]), cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
 }
 

@@ -16,17 +16,8 @@ import (
 // judge makes the findings about a column.
 func (c *Census) judge(col Column, matches []match) []Finding {
 	slices.SortStableFunc(matches, func(a, b match) int {
-		switch {
-		case a.full() && !b.full():
-			return -1
-		case b.full() && !a.full():
-			return 1
-		case a.score() != b.score():
-			return cmp.Compare(b.score(), a.score())
-		case c.isAbove(a.key, b.key):
-			return -1
-		}
-		return 1
+		return cmp.Or(before(a.full(), b.full()), cmp.Compare(b.score(), a.score()),
+			before(c.isAbove(a.key, b.key), c.isAbove(b.key, a.key)))
 	})
 	finding := func(v Verdict, m match, when string, counter ...string) Finding {
 		key := false // 0 is one, and may mean none all the same
@@ -144,6 +135,17 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 	return all
 }
 
+// before orders what is so before what is not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
 // leadsAll reports whether all rows may refer to a table, such as the fields of a map, where the rows of some
 // kinds refer to a child of it, such as the towns, whose keys are those of fields. It is so if the values of
 // the other kinds go as far as the keys of the table: whoever founds a town goes to a field without one.
@@ -231,15 +233,11 @@ func (c *Census) endAs(col, by Column, best match) []match {
 	with := []match{best}
 	for _, key := range c.keys {
 		for _, end := range ends {
-			apart := func(i int) bool {
-				s := c.spans[key][i]
-				return s.distinct < minValues || end[i] > s.max || float64(end[i]) < 0.95*float64(s.max)
+			far := key != col && key != best.key
+			for i, s := range c.spans[key] {
+				far = far && s.distinct >= minValues && end[i] <= s.max && float64(end[i]) >= 0.95*float64(s.max)
 			}
-			far := true
-			for i := range c.servers {
-				far = far && !apart(i)
-			}
-			if far && key != col && key != best.key {
+			if far {
 				with = append(with, match{key: key})
 				break
 			}
@@ -590,21 +588,19 @@ func (c *Census) keyOf(kind string) (key Column, ok bool) {
 		return Column{}, false
 	}
 	plain := func(name string) string { return strings.Join(c.wordsOf(name), "") }
-	var tables []Column
-	for _, key := range c.keys {
-		if plain(key.Table) == singular(plain(kind)) &&
-			!slices.ContainsFunc(tables, func(k Column) bool { return k.Table == key.Table }) {
-			tables = append(tables, key)
+	for _, called := range c.keys {
+		switch {
+		case plain(called.Table) != singular(plain(kind)):
+		case !ok:
+			key, ok = called, true
+		case called.Table != key.Table: // it may be either
+			return Column{}, false
 		}
 	}
-	if len(tables) != 1 {
-		return Column{}, false
-	}
-	key = tables[0]
 	for len(c.above[key]) > 0 {
 		key = c.above[key][0]
 	}
-	return key, true
+	return key, ok
 }
 
 // conditions looks for a column of the same table whose values tell which rows refer. It returns the best one
@@ -634,10 +630,7 @@ func (c *Census) conditions(col Column, matches []match, best []conditional) []c
 		}
 	}
 	slices.SortStableFunc(all, func(a, b conditional) int {
-		if a.full() != b.full() {
-			return map[bool]int{true: -1, false: 1}[a.full()]
-		}
-		return cmp.Compare(b.score(), a.score())
+		return cmp.Or(before(a.full(), b.full()), cmp.Compare(b.score(), a.score()))
 	})
 	for _, a := range all {
 		taken := slices.ContainsFunc(best, func(b conditional) bool {

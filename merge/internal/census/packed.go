@@ -420,12 +420,9 @@ func (p *packer) judge(table string) (found []Finding) {
 	type choice struct{ column, path, with, parent string }
 	// As for whole columns, what players make comes before what is installed with the game.
 	installed := func(some choice) bool { return p.c.installed[some.parent] && !p.c.installed[table] }
-	best := map[choice]match{}
+	best, places := map[choice]match{}, map[choice]part{}
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
-	places := map[choice]part{}
-	for _, where := range slices.SortedFunc(maps.Keys(p.parts), func(a, b part) int {
-		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
-	}) {
+	for _, where := range inOrder(p.parts) {
 		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
 		if !slices.ContainsFunc(p.parts[where].values, enough) {
 			continue
@@ -455,9 +452,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			}
 		}
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(best), func(a, b choice) int {
-		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
-	}) {
+	for _, c := range inOrder(best) {
 		where, m := places[c], best[c]
 		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
 			switch {
@@ -486,6 +481,13 @@ func (p *packer) judge(table string) (found []Finding) {
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
 		return slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
 	})...)
+}
+
+// inOrder returns the keys of a map in the order of what they say.
+func inOrder[K comparable, V any](m map[K]V) []K {
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	})
 }
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
