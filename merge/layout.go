@@ -3,7 +3,6 @@ package merge
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 )
 
 // Layout is the layout of the IDs: the name of a preset, or a layout of your own.
@@ -53,25 +53,16 @@ func (l Layout) MarshalYAML() (any, error) {
 	return plain(l), nil
 }
 
-func presets() map[string]func() generator.Layout {
-	return map[string]func() generator.Layout{
-		"default": generator.Default, "twitter": generator.Twitter, "shardingsphere": generator.ShardingSphere,
-		"business": generator.Business, "javascript": generator.JavaScript, "game": generator.Game,
-		"gamelong": generator.GameLong, "gamesecond": generator.GameSecond, "game16": generator.Game16,
-		"game16fast": generator.Game16Fast,
-	}
-}
-
 // Resolve returns the layout that a plan describes, by the name of a preset or by its bits, in the form of
 // package generator.
 func (l Layout) Resolve() (generator.Layout, error) {
 	if l.Preset != "" {
-		preset, ok := presets()[strings.ToLower(l.Preset)]
-		if !ok {
-			return generator.Layout{}, fmt.Errorf("%q is not a preset; the presets are %s", l.Preset,
-				strings.Join(slices.Sorted(maps.Keys(presets())), ", "))
+		preset, found := layouts.Named(l.Preset)
+		if !found {
+			return preset.Layout, fmt.Errorf("%q is not a preset; the presets are %s", l.Preset,
+				strings.ToLower(strings.Join(layouts.Names(), ", ")))
 		}
-		return preset(), nil
+		return preset.Layout, nil
 	}
 	if l.TimeBits == 0 {
 		return generator.Layout{}, errors.New("it is missing: give the name of a preset, such as game")

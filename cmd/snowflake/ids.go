@@ -14,6 +14,7 @@ import (
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
 
@@ -62,9 +63,9 @@ func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.node > p.layout.MaxNode() || o.node < -1 {
-		return usagef("new: --node %d is out of range: layout %s has the nodes 0 to %d", o.node, p.name,
-			p.layout.MaxNode())
+	if o.node > p.Layout.MaxNode() || o.node < -1 {
+		return usagef("new: --node %d is out of range: layout %s has the nodes 0 to %d", o.node, p.Name,
+			p.Layout.MaxNode())
 	}
 	tenure := generator.FixedNode(o.node)
 	if o.node < 0 {
@@ -75,15 +76,15 @@ func runNew(ctx context.Context, e *env, o *options, _ []string) (err error) {
 		if err != nil {
 			return err
 		}
-		keeper, err := lease.Acquire(ctx, store, p.layout, lease.WithOwner("snowflake new"),
-			lease.WithSpan(max(15*time.Second, 15*p.layout.Tick)), lease.WithLogger(slog.New(slog.DiscardHandler)))
+		keeper, err := lease.Acquire(ctx, store, p.Layout, lease.WithOwner("snowflake new"),
+			lease.WithSpan(max(15*time.Second, 15*p.Layout.Tick)), lease.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, keeper.Close(context.WithoutCancel(ctx))) }()
 		tenure = keeper
 	}
-	g, err := generator.New(p.layout, tenure, generator.WithMaxWait(time.Minute))
+	g, err := generator.New(p.Layout, tenure, generator.WithMaxWait(time.Minute))
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func runInspect(_ context.Context, e *env, o *options, args []string) error {
 			say(e.out, "\n")
 		}
 		first = false
-		return draw(e.out, p.layout, info)
+		return draw(e.out, p.Layout, info)
 	})
 	if err != nil || !o.json {
 		return err
@@ -201,7 +202,7 @@ func eachID(args []string, input io.Reader, do func(text string) error) error {
 }
 
 // inspect reads an ID in decimal or base62. With base62 set it takes digits for base62 as well.
-func inspect(p preset, arg string, base62 bool) (idInfo, error) {
+func inspect(p layouts.Preset, arg string, base62 bool) (idInfo, error) {
 	read := snowflakeplugin.ParseBase62
 	switch {
 	case base62:
@@ -215,16 +216,16 @@ func inspect(p preset, arg string, base62 bool) (idInfo, error) {
 	if err != nil {
 		return idInfo{}, usagef("inspect: %s", err)
 	}
-	parts, err := p.layout.Decompose(id.Int64())
+	parts, err := p.Layout.Decompose(id.Int64())
 	if err != nil {
 		return idInfo{}, err
 	}
 	info := idInfo{
-		ID: id, Base62: id.Base62(), Layout: p.name, Time: parts.Time.UTC(), Node: parts.Node,
+		ID: id, Base62: id.Base62(), Layout: p.Name, Time: parts.Time.UTC(), Node: parts.Node,
 		Fields: make(map[string]int64), Sequence: parts.Sequence,
 	}
-	for i, value := range p.layout.UnpackNode(parts.Node) {
-		info.Fields[p.layout.Node[i].Name] = value
+	for i, value := range p.Layout.UnpackNode(parts.Node) {
+		info.Fields[p.Layout.Node[i].Name] = value
 	}
 	return info, nil
 }
@@ -300,12 +301,12 @@ func runRange(_ context.Context, e *env, o *options, args []string) error {
 		return usagef("range: the earlier time comes first, but TO %s is before FROM %s", stamp(limit),
 			stamp(earliest))
 	}
-	first, end, err := p.layout.Range(earliest, limit)
+	first, end, err := p.Layout.Range(earliest, limit)
 	if err != nil {
 		return err
 	}
 	info := rangeInfo{
-		Layout: p.name, From: earliest, To: limit, First: snowflakeplugin.ID(first), End: snowflakeplugin.ID(end),
+		Layout: p.Name, From: earliest, To: limit, First: snowflakeplugin.ID(first), End: snowflakeplugin.ID(end),
 		Where: fmt.Sprintf("id >= %d AND id < %d", first, end),
 	}
 	if strings.EqualFold(args[1], "now") {

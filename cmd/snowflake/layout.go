@@ -8,56 +8,26 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 )
-
-// presets returns the layouts, named after the functions that return them.
-func presets() []preset {
-	return []preset{
-		{"Default", generator.Default()},
-		{"Twitter", generator.Twitter()},
-		{"ShardingSphere", generator.ShardingSphere()},
-		{"Business", generator.Business()},
-		{"JavaScript", generator.JavaScript()},
-		{"Game", generator.Game()},
-		{"GameLong", generator.GameLong()},
-		{"GameSecond", generator.GameSecond()},
-		{"Game16", generator.Game16()},
-		{"Game16Fast", generator.Game16Fast()},
-	}
-}
-
-type preset struct {
-	name   string
-	layout generator.Layout
-}
 
 func layoutFlag(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.layout, "layout", "Default", "the layout of the IDs: a `NAME` from \"snowflake layout\"")
 }
 
 // layoutOf finds a preset by its name, in which case does not matter.
-func layoutOf(name string) (preset, error) {
-	for _, p := range presets() {
-		if strings.EqualFold(p.name, name) {
-			return p, nil
-		}
+func layoutOf(name string) (layouts.Preset, error) {
+	p, found := layouts.Named(name)
+	if !found {
+		return p, usagef("there is no layout %q; there are %s", name, strings.Join(layouts.Names(), ", "))
 	}
-	return preset{}, usagef("there is no layout %q; there are %s", name, strings.Join(presetNames(), ", "))
-}
-
-func presetNames() []string {
-	var names []string
-	for _, p := range presets() {
-		names = append(names, p.name)
-	}
-	return names
+	return p, nil
 }
 
 func layoutCommand() command {
 	return command{
-		name: "layout", args: "[NAME]", short: "list the layouts, or describe one", values: presetNames(),
+		name: "layout", args: "[NAME]", short: "list the layouts, or describe one", values: layouts.Names(),
 		needs: "at most one name is accepted", most: 1,
 		help: `
 A layout defines how many bits of an ID hold the time, the node and the sequence, how long a tick is, and
@@ -94,10 +64,10 @@ type layoutSegment struct {
 	Bits int    `json:"bits"`
 }
 
-func infoOf(p preset) layoutInfo {
-	l := p.layout
+func infoOf(p layouts.Preset) layoutInfo {
+	l := p.Layout
 	info := layoutInfo{
-		Name: p.name, Epoch: l.Epoch.UTC(), Tick: l.Tick.String(), TimeBits: l.TimeBits, NodeBits: l.NodeBits(),
+		Name: p.Name, Epoch: l.Epoch.UTC(), Tick: l.Tick.String(), TimeBits: l.TimeBits, NodeBits: l.NodeBits(),
 		SequenceBits: l.SequenceBits, Nodes: l.MaxNode() + 1, IDsPerTick: l.MaxSequence() + 1,
 		End: l.End().UTC(), Fingerprint: lease.Fingerprint(l),
 	}
@@ -116,7 +86,7 @@ func runLayout(_ context.Context, e *env, o *options, args []string) error {
 		return describeLayout(e, o, p)
 	}
 	var all []layoutInfo
-	for _, p := range presets() {
+	for _, p := range layouts.All() {
 		all = append(all, infoOf(p))
 	}
 	if o.json {
@@ -131,7 +101,7 @@ func runLayout(_ context.Context, e *env, o *options, args []string) error {
 	return table.Flush()
 }
 
-func describeLayout(e *env, o *options, p preset) error {
+func describeLayout(e *env, o *options, p layouts.Preset) error {
 	i := infoOf(p)
 	if o.json {
 		return printJSON(e.out, i)

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 )
 
 func main() {
@@ -399,7 +401,7 @@ func waiting(set *flag.FlagSet, words []string) *flag.Flag {
 func flagValues(f *flag.Flag) []string {
 	switch f.Name {
 	case "layout":
-		return presetNames()
+		return layouts.Names()
 	case "until":
 		return []string{"now"}
 	}

@@ -227,7 +227,7 @@ func outline(name string, o *options) (*merge.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: strings.ToLower(layout.name)}}
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: strings.ToLower(layout.Name)}}
 	for i, text := range f.servers {
 		s, ok := parseServer(text)
 		if !ok {

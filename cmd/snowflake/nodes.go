@@ -313,8 +313,8 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	if node > p.layout.MaxNode() {
-		return usagef("nodes reserve: layout %s has the nodes 0 to %d", p.name, p.layout.MaxNode())
+	if node > p.Layout.MaxNode() {
+		return usagef("nodes reserve: layout %s has the nodes 0 to %d", p.Name, p.Layout.MaxNode())
 	}
 	store, err := openStore(ctx, e, o, true)
 	if err != nil {
@@ -328,7 +328,7 @@ func runReserve(ctx context.Context, e *env, o *options, args []string) error {
 		return fmt.Errorf("%w: node %d was leased before, so the tables may have IDs of it: choose a number "+
 			"that was never leased, or use --force", errRefused, node)
 	}
-	if err := lease.Reserve(ctx, store, p.layout, node, o.purpose); err != nil {
+	if err := lease.Reserve(ctx, store, p.Layout, node, o.purpose); err != nil {
 		if errors.Is(err, lease.ErrNodeHeld) {
 			return fmt.Errorf("%w: %w", errRefused, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/leaseops"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
@@ -303,14 +304,14 @@ func FuzzIDsAreTakenApartOrRefused(f *testing.F) {
 		f.Add(seed, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, short bool) {
-		for _, p := range presets() {
+		for _, p := range layouts.All() {
 			info, err := inspect(p, text, short)
 			if err != nil {
 				continue
 			}
-			back, err := p.layout.Compose(generator.Parts{Time: info.Time, Node: info.Node, Sequence: info.Sequence})
+			back, err := p.Layout.Compose(generator.Parts{Time: info.Time, Node: info.Node, Sequence: info.Sequence})
 			if err != nil || back != info.ID.Int64() {
-				t.Errorf("%q as %s is %+v, which makes %d, %v", text, p.name, info, back, err)
+				t.Errorf("%q as %s is %+v, which makes %d, %v", text, p.Name, info, back, err)
 			}
 		}
 	})

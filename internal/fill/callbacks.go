@@ -20,9 +20,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
-// PluginName is the name under which GORM knows the plugin, and the prefix of its callbacks.
-const PluginName = "snowflake"
-
 // The plugin's callbacks. Those of creates are listed in the order in which they run.
 const (
 	callbackGuard     = PluginName + ":guard" // in place of all others after a failed Use

@@ -7,6 +7,9 @@ import (
 	"strconv"
 )
 
+// PluginName is the name under which GORM knows the plugin, and the prefix of its callbacks and settings.
+const PluginName = "snowflake"
+
 // binaryLen is the length of an ID in a []byte field.
 const binaryLen = 8
 

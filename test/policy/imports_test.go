@@ -128,6 +128,10 @@ var rules = []rule{
 		why: "the command and the service have drivers, and the merge has none",
 	},
 	{
+		dir: "internal/layouts", may: []string{"./generator"},
+		why: "the command, the merge and the service take the name of a preset",
+	},
+	{
 		dir: "internal/leaseops", may: []string{"./lease", "./internal/errs", "./internal/limits"},
 		why: "stores mark their records with it, and the merge, the command and the authority change records",
 	},
@@ -230,8 +234,8 @@ var rules = []rule{
 	{
 		dir: "merge/...",
 		may: []string{
-			"./", "./generator", "./internal/leaseops", "./merge", "./merge/internal/census", "./merge/internal/sqldb",
-			"./merge/internal/verify", "go.yaml.in/yaml/v3",
+			"./", "./generator", "./internal/layouts", "./internal/leaseops", "./merge", "./merge/internal/census",
+			"./merge/internal/sqldb", "./merge/internal/verify", "go.yaml.in/yaml/v3",
 		},
 		why: "it works on database/sql, and the plugin must not depend on it",
 	},
@@ -250,8 +254,8 @@ var rules = []rule{
 	{
 		dir: "server/internal/...",
 		may: []string{
-			"./generator", "./internal/attempt", "./internal/dsn", "./internal/errs", "./lease", "./lease/sqllease",
-			"./observe/promobserve/idcollector",
+			"./generator", "./internal/attempt", "./internal/dsn", "./internal/errs", "./internal/layouts", "./lease",
+			"./lease/sqllease", "./observe/promobserve/idcollector",
 			"./segment", "./segment/sqlsegment", "github.com/prometheus/client_golang",
 			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/generator"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/layouts"
 )
 
 // Settings is the configuration of a service. The flags document it.
@@ -330,21 +331,12 @@ func (s *Settings) NodeRange() (lo, hi int64, limited bool, err error) {
 
 // LayoutOf returns the layout that the settings name.
 func (s *Settings) LayoutOf() (generator.Layout, error) {
-	all := []generator.Layout{
-		generator.Default(), generator.Twitter(), generator.ShardingSphere(), generator.Business(),
-		generator.JavaScript(), generator.Game(), generator.GameLong(), generator.GameSecond(),
-		generator.Game16(), generator.Game16Fast(),
+	preset, found := layouts.Named(s.Layout)
+	if !found {
+		return preset.Layout, fmt.Errorf("layout is %q, but has to be one of %s", s.Layout,
+			strings.ToLower(strings.Join(layouts.Names(), ", ")))
 	}
-	i := slices.IndexFunc(all, func(l generator.Layout) bool { return strings.EqualFold(l.Name, s.Layout) })
-	if i >= 0 {
-		return all[i], nil
-	}
-	var names []string
-	for _, l := range all {
-		names = append(names, l.Name)
-	}
-	return generator.Layout{}, fmt.Errorf("layout is %q, but has to be one of %s", s.Layout,
-		strings.Join(names, ", "))
+	return preset.Layout, nil
 }
 
 // SourceNames returns the names of all sources, that of the generator first.
