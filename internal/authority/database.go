@@ -459,7 +459,8 @@ func (d Database) hasNoFile(ctx context.Context) (bool, error) {
 
 func (d Database) fileAndTables(ctx context.Context, q Pool) (file, tables string, err error) {
 	statement, args := d.Here(cmp.Or(d.place.Schema, "main"))
-	answer, err := dialect.Texts(ctx, q, "SELECT *, (SELECT count(*) FROM sqlite_master) FROM ("+statement+")", args...)
+	statement = "SELECT *, (SELECT count(*) FROM sqlite_master) FROM (" + statement + ")"
+	answer, err := dialect.Texts(ctx, q, statement, args...)
 	if err != nil {
 		return "", "", err
 	}
@@ -493,8 +494,8 @@ func (d Database) Elsewhere(ctx context.Context, id string) (tables []string, er
 	if here == "" {
 		return nil, nil
 	}
-	schemas, err := dialect.Texts(ctx, d.Pool, fmt.Sprintf("SELECT table_schema FROM information_schema.tables "+
-		"WHERE table_name = '%s' AND NOT (table_schema = %s)", Table, here))
+	schemas, err := dialect.Texts(ctx, d.Pool, fmt.Sprintf("SELECT table_schema FROM "+
+		"information_schema.tables WHERE table_name = '%s' AND NOT (table_schema = %s)", Table, here))
 	if err != nil {
 		return nil, d.failed(ctx, err)
 	}
@@ -680,8 +681,8 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 }
 
 // transact does something in a transaction of its own on MySQL, where a session may have been set to commit
-// nothing by itself, or to read what is never committed. A transaction, which cannot begin another, does it as
-// it is. Elsewhere each statement commits by itself. While somebody else writes, it is tried again.
+// nothing by itself, or to read what is never committed. A transaction, which cannot begin another, does it
+// as it is. Elsewhere each statement commits by itself. While somebody else writes, it is tried again.
 func (d Database) transact(ctx context.Context, do func(Pool) error) error {
 	return sqltable.Persist(ctx, func() (err error) {
 		conn, isConn := d.Pool.(*sql.Conn)

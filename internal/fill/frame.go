@@ -136,8 +136,8 @@ func (t *frameTable) oneCellOf(stmt *gorm.Statement) *slot {
 }
 
 // slotOf returns where the frame of a statement stands unless the slot is occupied. The address of the
-// statement decides, because Go does not move what lies on the heap; hash/maphash relies on that as well. Every
-// create asks several times, so the time of a better hash would be felt.
+// statement decides, because Go does not move what lies on the heap; hash/maphash relies on that as well.
+// Every create asks several times, so the time of a better hash would be felt.
 func (t *frameTable) slotOf(stmt *gorm.Statement) *slot {
 	const fibonacci = 0x9E3779B97F4A7C15     // 2^64 by the golden ratio: neighbors come to lie far apart
 	address := uintptr(unsafe.Pointer(stmt)) // reflect tells it as well, by a call

@@ -134,8 +134,8 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 			"copied", errs.ErrSharding)
 	}
 	// Galera, and MySQL's own cluster if it has no single primary.
-	clusters, err := dialect.Texts(ctx, m.pool, "SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = "+
-		"'ON' OR Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF'")
+	clusters, err := dialect.Texts(ctx, m.pool, "SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_on' AND "+
+		"Value = 'ON' OR Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF'")
 	if err != nil {
 		return err
 	}
@@ -292,8 +292,8 @@ func (m mysql) impatiently(ctx context.Context, c *sql.Conn, do func() error) er
 // inTheWay names prepared transactions beside the others: they belong to no connection.
 func (m mysql) inTheWay(ctx context.Context, _ *side) string {
 	var found, hidden []string
-	rows, err := dialect.Texts(ctx, m.pool, "SELECT concat('connection ', trx_mysql_thread_id, ', in a transaction "+
-		"since ', trx_started) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN "+
+	rows, err := dialect.Texts(ctx, m.pool, "SELECT concat('connection ', trx_mysql_thread_id, ', in a "+
+		"transaction since ', trx_started) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN "+
 		"(0, connection_id()) ORDER BY trx_started LIMIT 3")
 	if err != nil {
 		hidden = append(hidden, "A login with the right PROCESS finds it in information_schema.innodb_trx")

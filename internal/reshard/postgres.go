@@ -180,8 +180,8 @@ func (p postgres) inTheWay(ctx context.Context, s *side) string {
 	for _, name := range quotedTables(s) {
 		tables = append(tables, "to_regclass('"+strings.ReplaceAll(name, "'", "''")+"')")
 	}
-	rows, err := dialect.Texts(ctx, p.pool, "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of %s "+
-		"(%s), in a transaction since %s', l.pid, usename, application_name, xact_start) ELSE format('the "+
+	rows, err := dialect.Texts(ctx, p.pool, "SELECT DISTINCT CASE WHEN gid IS NULL THEN format('process %s of "+
+		"%s (%s), in a transaction since %s', l.pid, usename, application_name, xact_start) ELSE format('the "+
 		"prepared transaction %L of %s, which COMMIT PREPARED or ROLLBACK PREPARED ends, since %s', gid, owner, "+
 		"prepared) END, coalesce(xact_start, prepared) FROM pg_locks l "+
 		"LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks x "+
