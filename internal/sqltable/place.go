@@ -47,21 +47,19 @@ func PlaceOf(ctx context.Context, q Querier, d dialect.Dialect, table, beside st
 	if query == "" {
 		return p, nil
 	}
-	_, rows, err := dialect.Query[Row](ctx, q, query, args...)
+	rows, err := dialect.Texts(ctx, q, query, args...)
 	if err != nil {
 		return p, err
 	}
 	if len(rows) != 1 || len(rows[0]) < 3 {
 		return p, fmt.Errorf("the answer to %s is not two schemas and a place: %v", query, rows)
 	}
-	if seen := rows[0][3:]; len(seen) == 2 {
-		one, _ := Whole(seen[0])
-		two, _ := Whole(seen[1])
-		p.IsThere, p.IsBeside = one == 1, two == 1
+	answer := rows[0]
+	p.Schema, p.BesideSchema, p.Where = answer[0], answer[1], answer[2]
+	if len(answer) == 5 {
+		p.IsThere, p.IsBeside = answer[3] == "1", answer[4] == "1"
 	}
-	p.Where, _ = textOf(rows[0][2])
-	p.Schema, _ = textOf(rows[0][0])
-	if p.BesideSchema, _ = textOf(rows[0][1]); p.Schema != "" && p.BesideSchema != "" {
+	if p.Schema != "" && p.BesideSchema != "" {
 		p.In, p.Beside = d.Quote(p.Schema)+".", d.Quote(p.BesideSchema)+"."
 	}
 	return p, nil
