@@ -263,7 +263,7 @@ func (d Database) CheckCopy(ctx context.Context, leases string, want Origin, wri
 		return fmt.Errorf("%w, so it may be a replica that lags behind %s: %w", ErrReadOnly, want, err)
 	}
 	var found [][]string
-	err = d.transact(ctx, func(q Pool) (err error) {
+	err = d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		found, err = dialect.Texts(ctx, q, fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s",
 			d.QuoteAll([]string{"owner", "version"}), d.leases(leases), d.Quoted("node"), d.Bind(1)), written.Node)
 		return err
@@ -384,7 +384,7 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	var all [][]string
 	statement := "SELECT " + d.QuoteAll([]string{"owner", "layout", "until"}) + " FROM " + d.leases(leases)
 	seen := d.place.IsThere && leases == d.place.Table
-	err := d.transact(ctx, func(q Pool) (err error) {
+	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, seen, d.leases(leases)); err == nil {
 			all, err = dialect.Texts(ctx, q, statement)
 		}
@@ -634,7 +634,7 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 	if len(subjects) > 0 {
 		s.Add(" WHERE ", d.Quote("subject"), " IN (").BindAll(subjects...).Add(")")
 	}
-	err := d.transact(ctx, func(q Pool) (err error) {
+	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, d.place.IsBeside, d.quoted()); err == nil {
 			all, err = dialect.Texts(ctx, q, s.String(), s.Args...)
 		}
@@ -669,7 +669,7 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 	into, unless := d.InsertUnlessThere(d.quoted(), d.QuoteEach(columns()))
 	s := dialect.Write(d.Kind, into, "VALUES (").
 		BindAll(subject, n.ID, n.Layout, fit(n.Place), fit(n.By), n.At).Add(")", unless)
-	return d.transact(ctx, func(q Pool) error {
+	return d.transact(ctx, true, func(q Pool) error {
 		if tableIsMissing {
 			if _, err := q.ExecContext(ctx, d.DDL()); err != nil {
 				return err
@@ -680,11 +680,15 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 	})
 }
 
-// transact does something in a transaction of its own on MySQL, where a session may have been set to commit
-// nothing by itself, or to read what is never committed. A transaction, which cannot begin another, does it
-// as it is. Elsewhere each statement commits by itself. While somebody else writes, it is tried again.
-func (d Database) transact(ctx context.Context, do func(Pool) error) error {
+// transact does something in a transaction of its own, where that is needed: a session of MySQL may have
+// been set to commit nothing by itself, and what is written in a transaction that somebody has left open might
+// be rolled back with it. A transaction, which cannot begin another, does it as it is. While somebody else
+// writes, it is tried again.
+func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
 	return sqltable.Persist(ctx, func() (err error) {
+		if !needed {
+			return do(d.Pool)
+		}
 		conn, isConn := d.Pool.(*sql.Conn)
 		if pool, isPool := d.Pool.(*sql.DB); isPool && d.Autocommits {
 			if conn, err = pool.Conn(ctx); err != nil {
@@ -693,15 +697,18 @@ func (d Database) transact(ctx context.Context, do func(Pool) error) error {
 			defer func() { _ = conn.Close() }() // it goes back to the pool, or is closed already
 			isConn = true
 		}
-		beginner, begins := d.Pool.(dialect.Beginner)
-		switch {
-		case isConn && d.Autocommits: // whatever the session is set to
+		if isConn && d.Autocommits { // whatever the session is set to
 			return sqltable.Transact(ctx, conn, func(_ context.Context, q Pool) error { return do(q) })
-		case begins && d.Autocommits:
-			opts := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
-			return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
 		}
-		return do(d.Pool)
+		beginner, ok := d.Pool.(dialect.Beginner)
+		if !ok {
+			return do(d.Pool)
+		}
+		var opts *sql.TxOptions
+		if d.Autocommits {
+			opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
+		}
+		return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
 	})
 }
 

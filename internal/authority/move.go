@@ -205,7 +205,7 @@ func (d Database) replace(ctx context.Context, noted *Note, named bool, is Origi
 		return err
 	}
 	var changed int64
-	err := d.transact(ctx, func(q Pool) error {
+	err := d.transact(ctx, true, func(q Pool) error {
 		s := dialect.Write(d.Kind, "DELETE FROM ", d.quoted())
 		if named {
 			n := newNote(is)

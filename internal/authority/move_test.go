@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/authority"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/leasetest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -59,5 +60,33 @@ func TestAMoveReadsTheClockOfEachStore(t *testing.T) {
 				t.Errorf("the move returned %v, want %v", err, c.want)
 			}
 		})
+	}
+}
+
+// A program may have begun a transaction with a statement of its own, which database/sql does not know. What
+// is noted there would be gone after a rollback.
+func TestNothingIsNotedInATransactionThatSomebodyHasLeftOpen(t *testing.T) {
+	t.Parallel()
+	pool, err := dbtest.Named("sqlite").Open(t, nil, dbtest.MaxOpenConns(1)).DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		if _, err := pool.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	d, want := authority.In("sqlite", pool), authority.Origin{ID: "FROM"}
+	run("BEGIN")
+	if _, err := d.Claim(t.Context(), want); !errors.Is(err, errs.ErrAuthority) {
+		t.Errorf("the claim in a transaction returned %v", err)
+	}
+	run("ROLLBACK")
+	if _, err := d.Claim(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if noted, _, err := d.Show(t.Context()); err != nil || noted == nil || noted.ID != want.ID {
+		t.Errorf("noted is %v, %v", noted, err)
 	}
 }
