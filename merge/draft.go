@@ -355,10 +355,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	notes = append(others, notes...)
 	for i, k := range open { // one of which rows of two servers are equal tells more
 		n := foundName{column: t.Column(onlyText(t, k)), counts: slices.Repeat([]int64{1}, len(d.ws.servers))}
-		if len(open) < 2 || n.column == nil || open[0].Name == sqldb.PrimaryName {
-			continue
-		}
-		if d.shared(t, n) {
+		if len(open) > 1 && n.column != nil && open[0].Name != sqldb.PrimaryName && d.shared(t, n) {
 			open[0], open[i] = k, open[0]
 			break
 		}
@@ -374,12 +371,10 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
-	} else if !d.leads(t) {
-		if d.installed(t.Name) {
-			*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
-			return []string{"skip, if the migrations of the game fill it in the target",
-				"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
-		}
+	} else if !d.leads(t) && d.installed(t.Name) {
+		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
+		return []string{"skip, if the migrations of the game fill it in the target",
+			"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
 	}
 	for _, columns := range t.Sorted {
 		if d.equalTogether(t, columns) {

@@ -20,9 +20,10 @@ import (
 // ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
-	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated, spans: map[Column][]span{},
-		above: map[Column][]Column{}, taken: map[Column][]Column{}, parents: map[string][]Column{},
-		selectors: map[string][]Column{}, bares: map[Column]string{}, installed: map[string]bool{}}
+	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated,
+		spans: map[Column][]span{}, above: map[Column][]Column{}, taken: map[Column][]Column{},
+		selectors: map[string][]Column{}, bares: map[Column]string{}, parents: map[string][]Column{},
+		installed: map[string]bool{}}
 	tables := map[string]*sqldb.Table{}
 	for _, d := range servers {
 		maps.Copy(tables, d.Tables)

@@ -550,7 +550,8 @@ func (c *Census) called(col, by Column, kinds []string) (all []conditional) {
 }
 
 // addKind adds the rows of one more kind to the condition that selects the keys of their table.
-func (c *Census) addKind(all []conditional, by Column, part match, kind string) ([]conditional, *conditional) {
+func (c *Census) addKind(all []conditional, by Column, part match,
+	kind string) ([]conditional, *conditional) {
 	i := slices.IndexFunc(all, func(a conditional) bool { return a.key == part.key })
 	if i < 0 {
 		i, all = len(all), append(all, conditional{match: match{key: part.key, named: part.named}, by: by})
@@ -666,10 +667,10 @@ func (c *Census) section(col Column, m match) []conditional {
 		}
 		joins := joined{d: d}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
+		beyond := fmt.Sprintf("CASE WHEN v.x > %d THEN v.x END", keys.max)
 		row := c.Row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
-			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(CASE WHEN "+
-				"v.x > ", strconv.FormatInt(keys.max, 10), " THEN v.x END) FROM ", values(d, col, c.spans[col][i], ""),
-			joins.text))
+			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(",
+			beyond, ") FROM ", values(d, col, c.spans[col][i], ""), joins.text))
 		s := spanOf(row[0], row[1], row[2])
 		hits, _ := numberIn(row[3])
 		near, _ := numberIn(row[4])

@@ -311,7 +311,8 @@ func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
 	} else {
 		limit = "" // The first rows of such a table are any.
 	}
-	c.Each(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit), func(values []any) bool {
+	q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit)
+	c.Each(d, q, func(values []any) bool {
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
 		sum += hash.Sum64()

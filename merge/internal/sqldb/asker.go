@@ -8,10 +8,11 @@ import (
 )
 
 // Asker asks databases for somebody who judges many answers. After the first error it asks nothing more and
-// answers with nothing, so that only whoever has begun needs to look at Err before he believes what was found.
+// answers with nothing, so that nobody looks at errors but whoever has begun: before he believes what was
+// found, he looks at Err.
 type Asker struct {
-	Err error
-	Ctx context.Context
+	Ctx context.Context // of all questions
+	Err error           // the first one
 }
 
 // NewAsker returns an Asker that asks until a context ends.
