@@ -123,7 +123,6 @@ func (p *packer) negative(server int, col Column) {
 		n, _ := numberIn(strings.TrimPrefix(text, "-"))
 		p.add(part{column: col.Name, as: "number below 0", member: col.Name}, server, n, 0)
 	}
-	return
 }
 
 // numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
@@ -134,8 +133,9 @@ func (p *packer) numbers(server int, col Column) {
 	rests, whole := map[uint64][]int64{}, true
 	for _, text := range texts {
 		n, err := strconv.ParseUint(text, 10, 64)
-		if signed, err2 := strconv.ParseInt(text, 10, 64); err != nil && err2 == nil {
-			n, err = uint64(signed), nil
+		if err != nil { // it is negative, or 0 for what is no whole number
+			signed, _ := numberIn(text)
+			n = uint64(signed)
 		}
 		for _, bits := range packings() {
 			if n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
@@ -164,7 +164,6 @@ func (p *packer) numbers(server int, col Column) {
 			p.add(part{column: col.Name, as: fmt.Sprint(isBeyond, base), member: col.Name}, server, rest, most)
 		}
 	}
-	return
 }
 
 // isBeyond is how the part of a number is called that a key was added to.
@@ -218,7 +217,6 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 			p.addAll(where, server, some, most)
 		}
 	}
-	return
 }
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
@@ -327,7 +325,6 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 			}
 		}
 	}
-	return
 }
 
 // fractional reports whether a column has room for fractions. Games that know no other numbers have keys
