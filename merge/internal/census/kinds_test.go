@@ -2,8 +2,11 @@ package census_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -112,4 +115,32 @@ func TestKeysInColumnsWithRoomForFractionsAreAskedAbout(t *testing.T) {
 		expect(t, taken(t, target, server(1, 400), server(7, 300)), map[string]string{"swords.owner": "perhaps heroes.id",
 			"swords.maker": "perhaps heroes.id", "swords.giver": "perhaps heroes.id", "swords.x": "", "swords.price": "", "swords.skill": ""})
 	})
+}
+
+// Each server may have kinds of its own. What is said of all servers has one order, so that two drafts are equal.
+func TestWhatIsFoundInRowsOfKindsIsSaidInOneOrder(t *testing.T) {
+	t.Parallel()
+	server := func(seed int, kind string) []string {
+		statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+			"CREATE TABLE letters (no INTEGER NOT NULL PRIMARY KEY, kind VARCHAR(20), sender INTEGER)"}
+		for n := range 100 {
+			statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 1)", 1000+7*n),
+				fmt.Sprintf("INSERT INTO letters VALUES (%d, '%s', %d)", 500_000+3*n, kind, 1000+7*pick(seed+n, 100)),
+				fmt.Sprintf("INSERT INTO letters VALUES (%d, 'npc', %d)", 600_000+3*n, 1+pick(seed+n, 50_000)))
+		}
+		return statements
+	}
+	target := dbtest.Named("sqlite")
+	servers := []*sqldb.DB{opened(t, target, "s1", server(1, "song")), opened(t, target, "s2", server(2, "note"))}
+	for range 12 {
+		found, err := census.Take(t.Context(), servers, minGenerated, func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if f.String() == "letters.sender" && (f.When != "kind IN ('note', 'song')" || !strings.HasPrefix(f.Evidence, "s2: ")) {
+				t.Errorf("when %s: %s", f.When, f.Evidence)
+			}
+		}
+	}
 }
