@@ -18,16 +18,17 @@ type caller struct {
 	c       *Census
 	parents map[string][]Column // by what a column is called, the keys that columns called so hold
 	ends    map[string][]Column // by its last word, the keys that columns hold almost certainly
-	refers  map[Column]int      // how many columns hold a key almost certainly
+	refers  map[Column]int      // how many columns hold a key, or may
 	beyond  map[string]Finding  // by name, columns whose numbers are sums of a key and another number
 	glued   bool                // names of columns that refer end in id without a mark before it
+	words   []string            // longer ones in the names of tables, or at the end of those of columns
 }
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
 // keys are in columns that are called alike.
 func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
-	l.beyond = map[string]Finding{}
+	l.beyond, l.words = map[string]Finding{}, l.c.lastWords()
 	settled, inRange := map[Column]bool{}, map[Column][]Column{}
 	add := func(to map[string][]Column, name string, key Column) {
 		if !slices.Contains(to[name], key) {
@@ -49,8 +50,8 @@ func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 			continue
 		}
 		words := wordsIn(f.Name)
+		l.refers[f.Parent]++
 		if f.Verdict == Reference {
-			l.refers[f.Parent]++
 			l.glued = l.glued || len(unglued(words)) > len(words)
 			add(l.ends, words[len(words)-1], f.Parent)
 		}
@@ -87,6 +88,23 @@ func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 	return found
 }
 
+// lastWords returns the words of four letters or more in the names of tables, and those that names of columns
+// end with.
+func (c *Census) lastWords() (all []string) {
+	const short = 3
+	for _, d := range c.servers {
+		for name, t := range d.Tables {
+			all = append(all, wordsOf(name)...)
+			for _, col := range t.Columns {
+				words := wordsIn(col.Name)
+				all = append(all, singular(words[len(words)-1]))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(w string) bool { return len(w) <= short })
+}
+
 // columns returns the columns of a table on any server that may hold a key: whole numbers, and texts, which
 // may be written as numbers.
 func (l *caller) columns(table string) (all []Column) {
@@ -120,17 +138,19 @@ func (l *caller) ask(col Column) (f Finding) {
 	if l.glued {
 		words = unglued(words)
 	}
-	alike, ends := l.parents[strings.Join(words, "")], l.ends[words[len(words)-1]]
-	key := isKey(words)
+	last := words[len(words)-1]
+	alike, ends := l.parents[strings.Join(words, "")], l.ends[last]
+	key := isKey(words) || len(words) == 1 && last == "id" // of something else than its row
 	person := isPerson(words) || key && isPerson(words[:len(words)-1])
-	own := words[len(words)-1] == "parent" || key && words[len(words)-2] == "parent" // in the same table
+	own := last == "parent" || isKey(words) && words[len(words)-2] == "parent" // in the same table
 	isText := l.c.is(col, sqldb.FamilyText)
 	unique := slices.Contains(l.c.keys, col)
+	like := func(parent Column) bool { return !isYesOrNo(words) && l.endsLike(last, parent) }
 	if isText || unique { // few texts and keys are anything but what they are called
-		ends, key, person = nil, false, false
+		ends, key, person, like = nil, false, false, func(Column) bool { return false }
 	}
 	installed := unique && l.c.installed[col.Table] // keys that are the same on all servers, as no player's are
-	if len(alike)+len(ends) == 0 && !key && !person && !own || installed {
+	if len(alike)+len(ends) == 0 && !key && !person && !own && !slices.ContainsFunc(l.c.keys, like) || installed {
 		return f
 	}
 	values := l.values(col)
@@ -140,13 +160,13 @@ func (l *caller) ask(col Column) (f Finding) {
 	var best match
 	for _, parent := range l.c.keys {
 		says := slices.Contains(alike, parent) || own && parent.Table == col.Table
-		ending := slices.Contains(ends, parent) && len(words) > 1 && !key
+		ending := (slices.Contains(ends, parent) && len(words) > 1 || like(parent)) && !key
 		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
 			!says && !ending && !person && !key || unique && !l.c.counts(parent) {
 			continue
 		}
 		m := l.compare(col, parent, values)
-		short := key && l.shortens(words[:len(words)-1], parent)
+		short := isKey(words) && l.shortens(words[:len(words)-1], parent)
 		alone := !says && !ending && !person && !short && !differ(values) // id may be that of anything
 		alone = alone && (!m.full() || l.common(parent, values))
 		all, hits := m.counts()
@@ -159,7 +179,7 @@ func (l *caller) ask(col Column) (f Finding) {
 			continue
 		}
 		m.ends = says
-		if len(best.servers) == 0 || l.compareBest(m, best) < 0 {
+		if len(best.servers) == 0 || l.compareBest(m, best, person) < 0 {
 			best = m
 		}
 	}
@@ -175,6 +195,16 @@ func (l *caller) ask(col Column) (f Finding) {
 		f.When = l.c.bare(col) + none
 	}
 	return f
+}
+
+// endsLike reports whether a word ends with a word of the names here to which that of a table adds something,
+// as oldgroup does where there are usergroups and groups, and prefix where there are topicprefixes.
+func (l *caller) endsLike(word string, parent Column) bool {
+	called := l.c.wordsOf(parent.Table)
+	table := called[len(called)-1]
+	return slices.ContainsFunc(l.words, func(end string) bool {
+		return end != table && strings.HasSuffix(table, end) && strings.HasSuffix(word, end)
+	})
 }
 
 // noText returns the condition that leaves out a text that means none, if one does.
@@ -217,11 +247,16 @@ func (l *caller) askBeyond(col Column) (f Finding) {
 	return f
 }
 
-// compareBest orders matches: those that other columns of the name speak for, those without values that are
-// no keys, those whose keys end where the values do, and those of a table that many refer to come first.
-func (l *caller) compareBest(a, b match) int {
-	return cmp.Or(before(a.ends, b.ends), before(a.full(), b.full()), before(a.reaches(), b.reaches()),
-		cmp.Compare(l.refers[b.key], l.refers[a.key]), cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
+// compareBest orders matches: those that other columns of the name speak for, those whose key it ends like,
+// those without values that are no keys, those whose keys end where the values do, and those of a table that
+// many refer to come first. Whose name is that of a person refers to those to whom most others refer.
+func (l *caller) compareBest(a, b match, person bool) int {
+	often, people := cmp.Compare(l.refers[b.key], l.refers[a.key]), 0
+	if person {
+		people = often
+	}
+	return cmp.Or(before(a.ends, b.ends), before(a.called, b.called), people, before(a.full(), b.full()),
+		before(a.reaches(), b.reaches()), often, cmp.Compare(b.score(), a.score()), a.key.Compare(b.key))
 }
 
 // values returns some of the different values of a column on each server, and nothing if a text is no number.
@@ -254,8 +289,8 @@ func (l *caller) values(col Column) [][]int64 {
 
 // compare counts how many of some values are keys.
 func (l *caller) compare(col, key Column, values [][]int64) match {
-	named, _ := l.c.named(col, key)
-	m := match{key: key, named: named, begins: l.c.begins(key)}
+	named, ends := l.c.named(col, key)
+	m := match{key: key, named: named, called: ends, begins: l.c.begins(key)}
 	for i, some := range values {
 		if len(some) > 0 {
 			m.servers = append(m.servers, l.c.among(key, i, some))
@@ -324,10 +359,16 @@ func isKey(words []string) bool {
 // isPerson reports whether a name ends with what people are called who own something or do something, but
 // for those of columns that say yes or no.
 func isPerson(words []string) bool {
-	if slices.Contains([]string{"is", "has", "can", "no", "max", "min"}, words[0]) {
+	if len(words) == 0 || isYesOrNo(words) {
 		return false
 	}
-	return strings.Contains(people, " "+words[len(words)-1]+" ")
+	last := words[len(words)-1]
+	return strings.Contains(people, " "+last+" ") || strings.HasSuffix(last, "edby") // as issuedby
+}
+
+// isYesOrNo reports whether a name is one of a column that says yes or no, or of a limit.
+func isYesOrNo(words []string) bool {
+	return slices.Contains([]string{"is", "has", "can", "no", "max", "min"}, words[0])
 }
 
 // people are the last words of the names of such columns.

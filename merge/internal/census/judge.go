@@ -511,6 +511,9 @@ type conditional struct {
 // a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
 // of which a young server has few and dense ones.
 func (c *Census) byKind(col Column) []conditional {
+	if stem(col.Name) == "" && slices.Contains(c.keys, col) { // it is that of its row, of whatever kind
+		return nil
+	}
 	selectors, kinds := c.kinds(col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
 		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)
 	})
@@ -573,8 +576,8 @@ func withoutModules(kind string) string { return kind[strings.LastIndexAny(kind,
 
 // stem returns what the names of a column of keys and of the column of their kinds have in common.
 func stem(name string) string {
-	name = strings.ToLower(name)
-	if i := strings.LastIndex(name, "_"); i > 0 {
+	name = "_" + strings.ToLower(name)
+	if i := strings.LastIndex(name, "_"); i >= 0 {
 		switch name[i+1:] {
 		case "id", "key", "type", "kind", "class", "model", "table":
 			return name[:i]

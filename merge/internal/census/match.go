@@ -411,6 +411,13 @@ func (c *Census) aboveByName(matches map[Column][]match) {
 		if len(c.above[key]) == 0 && len(from) == 1 && slices.ContainsFunc(matches[key], takes) {
 			c.above[key] = from
 		}
+		// The options of a member have his key under the same name, and nobody counts them.
+		for _, m := range matches[key] {
+			if len(c.above[key]) == 0 && !c.counts(key) && c.counts(m.key) && m.key.Name == key.Name &&
+				m.named == 3 && m.full() && !m.sampled && c.isAbove(m.key, key) {
+				c.above[key] = append(c.above[key], m.key)
+			}
+		}
 	}
 }
 

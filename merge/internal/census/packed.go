@@ -421,6 +421,10 @@ func (p *packer) judge(table string) (found []Finding) {
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
 	for _, where := range inOrder(p.parts) {
 		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
+		list := strings.HasPrefix(where.as, "list ")
+		if list {
+			near = append(near, p.near(Column{table, where.column}, where))
+		}
 		if !slices.ContainsFunc(p.parts[where].values, enough) {
 			continue
 		}
@@ -444,7 +448,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			other, ok := best[c]
 			better := !ok || m.full() && !other.full() ||
 				m.full() == other.full() && m.packedScore() > other.packedScore()
-			if m.packed() && !joined[where] && better {
+			if (m.packed() || list && m.goesAsFar()) && !joined[where] && better {
 				best[c], places[c] = m, where
 			}
 		}
@@ -476,7 +480,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			Evidence: how + ", by a sample: " + m.evidence(false, nil)})
 	}
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
-		return slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
+		return len(f.Hits) == 0 || slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
 	})...)
 }
 
@@ -485,6 +489,24 @@ func inOrder[K comparable, V any](m map[K]V) []K {
 	return slices.SortedFunc(maps.Keys(m), func(a, b K) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	})
+}
+
+// near returns the keys that at least half of the members of lists are, however few these are.
+func (p *packer) near(col Column, where part) Finding {
+	f := Finding{Column: col, As: where.as, Hits: map[Column]string{}}
+	for _, key := range p.c.keys {
+		all, hits := 0, int64(0)
+		for i, d := range p.c.servers {
+			values := slices.Collect(maps.Keys(p.parts[where].values[i]))
+			if all += len(values); p.c.spans[key][i].count(slices.Values(values)) > 0 { // which costs nothing
+				hits += p.c.keysAmong(d, key, values)
+			}
+		}
+		if hits > 0 && 2*hits >= int64(all) {
+			f.Hits[key] = "a sample"
+		}
+	}
+	return f
 }
 
 // compare compares what stands at a part with the keys of a table. The match has no servers if it is none.
@@ -548,6 +570,22 @@ func (m match) packedScore() float64 {
 
 // fewValues is how many different values are enough where they can hardly be keys by chance.
 const fewValues = 5
+
+// goesAsFar reports whether half of the members of lists are keys, and the members end where the keys do on
+// each server, where those of some may be deleted. Other lists of numbers have no reason to.
+func (m match) goesAsFar() bool {
+	enough := false
+	for _, a := range m.servers {
+		if a.values < fewValues {
+			continue
+		}
+		if a.reach < min(0.95, 1-3/float64(a.values)) || a.reach > 1.05 {
+			return false
+		}
+		enough = enough || a.values >= minValues
+	}
+	return enough
+}
 
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
