@@ -574,3 +574,35 @@ func TestCheckAsksNothingThatAServerCannotAnswer(t *testing.T) {
 		}
 	})
 }
+
+// Each of a few tools is for some groups, which stand in a list, and so few numbers prove nothing before the merge.
+func TestVerifyNamesAListThatNobodyHasDeclaredHoweverShortItIs(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE sorts (id INTEGER NOT NULL PRIMARY KEY, tag VARCHAR(20) NOT NULL)",
+			"CREATE TABLE tools (id BIGINT NOT NULL PRIMARY KEY, who VARCHAR(40), words VARCHAR(40))"}
+		server := func(n int) (all []string) {
+			for i := 1; i <= 9; i++ {
+				all = append(all, fmt.Sprintf("INSERT INTO sorts VALUES (%d, 's%d-%d')", i, n, i))
+			}
+			return append(all, fmt.Sprintf("INSERT INTO tools VALUES (%s, '4,6', 'old, and 4'), (%s, '-1', ''), (%s, '8', 'new')",
+				id(n, 1), id(n, 2), id(n, 3)))
+		}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"sorts": {Policy: merge.Copy, Renumber: merge.Apart}, "tools": {Policy: merge.Copy}}, server(1), server(2))
+		report, found := problems(t, opened(t, plan))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		m := opened(t, plan, merge.WithLock(report.Lock))
+		run(t, m)
+		verify, err := m.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := fmt.Sprint(slices.DeleteFunc(verify.Checks, func(c merge.Comparison) bool { return c.Parent == "" }))
+		if want := "[{apart tools  rows whose who held keys of sorts and leads to no row now 4 4 true who sorts 6}]"; told != want {
+			t.Errorf("it says %s, want %s", told, want)
+		}
+	})
+}

@@ -729,24 +729,38 @@ type verified struct {
 	cells   map[string]string // by what was compared
 }
 
-// printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now.
+// printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now, by the
+// tables whose keys they held. Those of which most rows did come first.
 func printNowhere(w io.Writer, r *merge.VerifyReport) {
-	said := 0
+	led := map[string][]merge.Comparison{}
 	for _, c := range r.Checks {
-		if c.What != "apart" || !c.OK || c.Want == "0" {
-			continue
+		if c.Parent != "" && c.OK && c.Want != "0" {
+			led[c.Parent] = append(led[c.Parent], c)
 		}
-		switch said++; {
-		case said == 1:
-			say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now. No reference follows "+
-				"them. Most are levels and prices, which were keys by chance:", ""))
-		case said > mostLines:
-			continue
-		}
-		say(w, "%s\n", wrap(fmt.Sprintf("%s: %s: %s", plain(c.Table), plain(c.Detail), number(c.Got)), "  - "))
 	}
-	if said > mostLines {
-		say(w, "  - and %d more: see \"merge verify --json\"\n", said-mostLines)
+	if len(led) == 0 {
+		return
+	}
+	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the plan "+
+		"follows them. Most are levels and prices, which were keys by chance. If one of these columns does refer "+
+		"to the table, or to another one, its rows have lost what they belong to: do not let players in, add it "+
+		"under identities: of the plan, and merge into a fresh target.", ""))
+	share := func(c merge.Comparison) float64 {
+		rows, _ := strconv.ParseFloat(c.Got, 64)
+		return rows / float64(c.Rows)
+	}
+	for _, parent := range slices.Sorted(maps.Keys(led)) {
+		slices.SortStableFunc(led[parent], func(a, b merge.Comparison) int { return cmp.Compare(share(b), share(a)) })
+		var columns []string
+		for _, c := range led[parent] {
+			where := ""
+			if strings.Contains(c.Detail, "no when: applies to") {
+				where = " in which no when: applies"
+			}
+			columns = append(columns, fmt.Sprintf("%s.%s (%s of %s rows%s)", plain(c.Table), plain(c.Column),
+				number(c.Got), comma(c.Rows), where))
+		}
+		say(w, "%s\n", wrap("keys of "+plain(parent)+": "+strings.Join(columns, ", "), "  - "))
 	}
 }
 

@@ -157,3 +157,24 @@ func TestARunThatWentOnSaysWhatWasLeft(t *testing.T) {
 		}
 	}
 }
+
+// A column that nobody has declared is not hidden among twenty others: each is named, by the table of the keys.
+func TestEachColumnThatLeadsNowhereIsNamed(t *testing.T) {
+	t.Parallel()
+	r := &merge.VerifyReport{OK: true, Seal: "x"}
+	for n := range 40 {
+		r.Checks = append(r.Checks, merge.Comparison{What: "apart", Table: fmt.Sprintf("t%02d", n), Want: "7", Got: "7", OK: true,
+			Detail: "rows whose n held keys of roles and leads to no row now", Column: "n", Parent: "roles", Rows: int64(10 + n)})
+	}
+	r.Checks = append(r.Checks, merge.Comparison{What: "apart", Table: "bans", Want: "1600", Got: "1600", OK: true, Column: "by",
+		Detail: "rows whose by, in rows that no when: applies to, held keys of users and leads to no row now", Parent: "users", Rows: 1600})
+	var out bytes.Buffer
+	printVerify(&out, &merge.Plan{}, r)
+	said := strings.Join(strings.Fields(out.String()), " ")
+	for _, part := range []string{"- keys of roles: t00.n (7 of 10 rows), t01.n (7 of 11 rows), ", "t39.n (7 of 49 rows) - keys of users: " +
+		"bans.by (1,600 of 1,600 rows in which no when: applies)", "do not let players in, add it under identities: of the plan"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("it does not say %q:\n%s", part, out.String())
+		}
+	}
+}

@@ -61,6 +61,8 @@ func watched(ctx context.Context, v *verifier, w Watched) {
 	case parent.plan.First:
 		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+
 			" and leads to no row now", strconv.FormatInt(most.before, 10), strconv.FormatInt(most.before-now, 10))
+		told := &v.findings[len(v.findings)-1]
+		told.Column, told.Parent, told.Rows = w.Column, parent.name, most.all
 	case most.all == most.before && w.Likely:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-most.stay, 0))
@@ -107,11 +109,12 @@ func (t *trail) rows(ctx context.Context, s *side, keys bool) int64 {
 	return s.d.number(ctx, text)
 }
 
-// numbers returns SQL for the numbers in the watched column of a side, and for the rows that have one.
+// numbers returns SQL for the numbers in the watched column of a side, and for the rows that have one. Of a
+// list it is the first.
 func (t *trail) numbers(s *side) (number, from string) {
 	number = "c." + s.d.kind.quote(t.watched.Column)
 	if s.table.column(t.watched.Column).class != classNumber {
-		number = s.d.kind.integer(number)
+		number = s.d.kind.leading(number)
 	}
 	from = " FROM " + s.d.kind.quote(t.child.name) + " AS c WHERE " + number + " <> 0"
 	if t.watched.Except != "" {

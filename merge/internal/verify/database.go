@@ -430,6 +430,15 @@ func (k kind) integer(text string) string {
 	return "CAST(" + text + " AS SIGNED)"
 }
 
+// leading returns SQL for the whole number with which a text begins, as a list of numbers does.
+func (k kind) leading(text string) string {
+	if k == postgres {
+		return "CASE WHEN " + text + "::text ~ '^{?-?[0-9]{1,18}([^0-9]|$)' THEN substring(" + text +
+			"::text from '-?[0-9]+')::bigint END"
+	}
+	return k.integer(text)
+}
+
 // relation is a table.
 type relation struct {
 	columns []column

@@ -146,4 +146,7 @@ type Finding struct {
 	What, Table, Server, Detail string
 	Want, Got                   string
 	OK                          bool
+	// Of a column that held keys of Parent, which have changed, and of which so many rows have a number.
+	Column, Parent string
+	Rows           int64
 }
