@@ -37,6 +37,15 @@ func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 			tables: renames,
 			asks:   [][2]string{{"SELECT name FROM roles ORDER BY id", "OWL,owl.s2,owl"}},
 		},
+		// A column of SQLite without a type keeps a number as a number, and a text as a text.
+		"references in a column without a type": {
+			on: "sqlite", schema: []string{"CREATE TABLE pets (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE toys (id BIGINT NOT NULL PRIMARY KEY, pet)"},
+			first:  []string{"INSERT INTO pets VALUES (1), (2)", "INSERT INTO toys VALUES (" + id(1, 1) + ", 1), (" + id(1, 2) + ", '2')"},
+			second: []string{"INSERT INTO pets VALUES (1), (3)", "INSERT INTO toys VALUES (" + id(2, 1) + ", 3), (" + id(2, 2) + ", '1')"},
+			tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind},
+				"toys": {Policy: merge.Copy, References: []merge.Reference{{Column: "pet", Table: "pets"}}}},
+			asks: [][2]string{{"SELECT typeof(pet) || pet FROM toys ORDER BY id", "integer1,integer5,text2,text3"}},
+		},
 		// Rows that only differ in case come in any order, and then a page may have one twice and lack another.
 		"a table without a key that compares without case": {
 			on:     "sqlite mysql",

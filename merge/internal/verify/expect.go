@@ -180,7 +180,7 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		text, _ := parent.moved.get(moveKey(e.server, r.targets, e.buffer))
 		for i, now := range restored([]byte(text)) {
 			pos := e.positions[r.columns[i]]
-			changes[pos] = e.stored(pos, now)
+			changes[pos] = e.stored(pos, values[pos], now)
 		}
 		return
 	}
@@ -188,7 +188,7 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		pos := e.positions[name]
 		switch {
 		case parent.moves && r.targets[i] == parent.identity().name:
-			changes[pos] = e.stored(pos, parent.on(e.server).shifted(values[pos]))
+			changes[pos] = e.stored(pos, values[pos], parent.on(e.server).shifted(values[pos]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			e.byName(parent, values, pos, changes)
 		default:
@@ -206,15 +206,16 @@ func (e *expecter) byName(owner *job, values []any, pos int, changes map[int]any
 }
 
 // stored returns a key as SQLite stores it in a column: a column of numbers makes a number of a text that is
-// one, and a column of texts the other way round.
-func (e *expecter) stored(pos int, key any) any {
+// one, and a column of texts the other way round. A column without a type keeps what the value before it was.
+func (e *expecter) stored(pos int, before, key any) any {
 	f := e.forms[pos]
 	if !f.exact {
 		return key
 	}
+	_, number := before.(int64)
 	switch key := key.(type) {
 	case int64:
-		if f.class == classText {
+		if f.class == classText && !(number && e.columns[pos].declared == "") {
 			return strconv.FormatInt(key, 10)
 		}
 	case string:
@@ -415,7 +416,7 @@ func (e *expecter) packed(r reference, parent *job, values []any, changes map[in
 		difference := part.Sub(part, old)
 		whole = new(big.Int).Add(whole, difference.Lsh(difference, uint(first)))
 		if changes[pos] = whole.String(); whole.IsInt64() {
-			changes[pos] = e.stored(pos, whole.Int64())
+			changes[pos] = e.stored(pos, values[pos], whole.Int64())
 		}
 	}
 }
