@@ -264,7 +264,8 @@ func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *
 	return others, longer
 }
 
-// padded refuses keys in texts that begin with zeros, where they change: a new key is written without.
+// padded refuses keys in texts that begin with zeros, or that have blanks around them, where they change: a
+// new key is written without, and a database may or may not take such a text for a number.
 func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) {
 	for _, l := range j.follows.links {
 		own := src.table.Column(l.column)
@@ -273,22 +274,27 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			continue
 		}
 		k, n := s.db.Kind, int64(0)
-		q := s.db.SQL("SELECT ", k.Quote(l.column), " FROM ", k.Quote(src.table.Name), " WHERE ",
-			k.Quote(l.column), " LIKE '%0%'")
+		column, varies := k.Quote(l.column), strings.HasPrefix(own.Declared, "character varying")
+		fixed := strings.HasPrefix(own.Declared, "char") && !varies // and filled up with blanks
+		blanks := l.list == "" && l.when == "" && !fixed
+		q := s.db.SQL("SELECT ", column, " FROM ", k.Quote(src.table.Name), " WHERE ", column, " LIKE '%0%' OR ",
+			column, " LIKE ' %' OR ", column, " LIKE '% '")
 		c.each(ctx, s.db, q, func(values []any) error {
 			keys := []string{sqldb.Text(values[0])}
 			if l.list != "" {
 				keys = strings.Split(keys[0], l.list)
 			}
-			if slices.ContainsFunc(keys, beginsWithZero) {
+			key := strings.TrimSpace(keys[0])
+			blank := blanks && key != keys[0] && key != "" && strings.Trim(key, "0123456789") == ""
+			if blank || slices.ContainsFunc(keys, beginsWithZero) {
 				n++
 			}
 			return nil
 		})
 		c.found(n, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
-			Message: "keys of " + l.parent + " begin with zeros in this text, and new ones would be written " +
-				"without",
-			Remedy: "remove the zeros on the server, or give the column a value by set:"})
+			Message: "keys of " + l.parent + " begin with zeros or stand among blanks in this text, and new ones " +
+				"would be written without",
+			Remedy: "remove the zeros and blanks on the server, or give the column a value by set:"})
 	}
 }
 

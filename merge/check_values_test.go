@@ -191,3 +191,28 @@ func (c strange) fill(t *testing.T, table string, source, into base) {
 	}
 	into.exec(t, text)
 }
+
+// Some databases take a text with blanks around it for a number, and others do not.
+func TestKeysAmongBlanksAreRefusedBeforeAnyRowIsCopied(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE pets (id INTEGER NOT NULL PRIMARY KEY)",
+			"CREATE TABLE toys (id BIGINT NOT NULL PRIMARY KEY, pet VARCHAR(9), fixed CHAR(9), note VARCHAR(9))"}
+		server := func(n int, pet string) []string {
+			return []string{"INSERT INTO pets VALUES (1), (2)", fmt.Sprintf("INSERT INTO toys VALUES (%s, '%s', '2', ' 1')", id(n, 1), pet)}
+		}
+		for pet, refused := range map[string]bool{"1": false, " 1": true, "1 ": true} {
+			_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Apart},
+				"toys": {Policy: merge.Copy, References: []merge.Reference{{Column: "pet", Table: "pets"}, {Column: "fixed", Table: "pets"}}},
+			}, server(1, "2"), server(2, pet))
+			plan.Plain = []string{"toys.note"}
+			_, found := problems(t, opened(t, plan))
+			if p := found[merge.CodeChanged]; refused != (len(p) == 1 && p[0].Column == "pet" && strings.Contains(p[0].Message, "blanks")) {
+				t.Errorf("%q: check found %v", pet, found)
+			}
+			if !refused {
+				run(t, opened(t, plan))
+			}
+		}
+	})
+}
