@@ -421,7 +421,9 @@ func (p *packer) judge(table string) (found []Finding) {
 	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
 	for _, where := range inOrder(p.parts) {
 		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
+		// Other separators are those of dates, times and addresses as well.
 		list := strings.HasPrefix(where.as, "list ")
+		listed := list && strings.ContainsAny(strings.TrimPrefix(where.as, "list "), ",;| ")
 		if list {
 			near = append(near, p.near(Column{table, where.column}, where))
 		}
@@ -448,7 +450,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			other, ok := best[c]
 			better := !ok || m.full() && !other.full() ||
 				m.full() == other.full() && m.packedScore() > other.packedScore()
-			if (m.packed() || list && m.goesAsFar()) && !joined[where] && better {
+			if (m.packed() || listed && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
 				best[c], places[c] = m, where
 			}
 		}
