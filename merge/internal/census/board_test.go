@@ -25,7 +25,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 		"CREATE TABLE news (" + key("nid") + ", uid INTEGER)",
 		"CREATE TABLE bans (" + key("bid") + ", issuedby INTEGER, oldgroup INTEGER, referrer INTEGER, standby INTEGER)",
 		"CREATE TABLE moderators (" + key("mid") + ", id INTEGER, is_group INTEGER)",
-		"CREATE TABLE reports (" + key("rid") + ", id INTEGER, type VARCHAR(20))",
+		"CREATE TABLE reports (" + key("rid") + ", id INTEGER, class INTEGER, type VARCHAR(20))",
 		"CREATE TABLE seen (uid INTEGER NOT NULL, pid INTEGER NOT NULL, PRIMARY KEY (uid, pid))",
 	}
 	add := func(format string, values ...any) {
@@ -57,7 +57,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 		add("moderators (mid, id, is_group) VALUES (%d, %d, %d)", n, 9*server+n*2, n%2)
 	}
 	for n := range 60 {
-		add("reports (rid, id, type) VALUES (%d, %d, '%s')", n+1, some(n, posts), []string{"post", "post", "profile"}[n%3])
+		add("reports (rid, id, class, type) VALUES (%d, %d, %d, '%s')", n+1, some(n, posts), 1+n%9, []string{"post", "post", "profile"}[n%3])
 	}
 	return append(statements, "INSERT INTO seen SELECT uid, pid FROM members JOIN posts ON pid % 50 = uid % 50 WHERE adduid > 0")
 }
@@ -72,7 +72,7 @@ func TestNamesThatAreNotWrittenAsOthersWriteThemAreUnderstood(t *testing.T) {
 			"moderators.id": "plain, perhaps posts.pid", "moderators.is_group": "plain", "reports.id": "perhaps posts.pid when type = 'post'",
 			"news.uid": "perhaps members.uid", "posts.prefix": "plain, perhaps topicprefixes.pid when prefix <> 0",
 			"posts.adduid": "perhaps members.uid", "posts.location": "plain", "posts.likes": "plain",
-			"members.rank": "plain", "letters.weight": "plain", "reports.rid": "plain"})
+			"members.rank": "plain", "letters.weight": "plain", "reports.rid": "plain", "reports.class": "plain"})
 	})
 }
 

@@ -511,8 +511,8 @@ type conditional struct {
 // a like name, the class that it belongs to, which has the name of its table. That says more than the keys,
 // of which a young server has few and dense ones.
 func (c *Census) byKind(col Column) []conditional {
-	if stem(col.Name) == "" && slices.Contains(c.keys, col) { // it is that of its row, of whatever kind
-		return nil
+	if stem(col.Name) == "" && (slices.Contains(c.keys, col) || !strings.EqualFold(col.Name, "id")) {
+		return nil // it is that of its row, of whatever kind, or tells the kind
 	}
 	selectors, kinds := c.kinds(col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
 		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)

@@ -422,9 +422,8 @@ func (p *packer) judge(table string) (found []Finding) {
 	for _, where := range inOrder(p.parts) {
 		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
 		// Other separators are those of dates, times and addresses as well.
-		list := strings.HasPrefix(where.as, "list ")
-		listed := list && strings.ContainsAny(strings.TrimPrefix(where.as, "list "), ",;| ")
-		if list {
+		separator, list := strings.CutPrefix(where.as, "list ")
+		if list = list && (separator == "array" || strings.ContainsAny(separator, ",;| ")); list {
 			near = append(near, p.near(Column{table, where.column}, where))
 		}
 		if !slices.ContainsFunc(p.parts[where].values, enough) {
@@ -450,7 +449,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			other, ok := best[c]
 			better := !ok || m.full() && !other.full() ||
 				m.full() == other.full() && m.packedScore() > other.packedScore()
-			if (m.packed() || listed && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
+			if (m.packed() || list && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
 				best[c], places[c] = m, where
 			}
 		}
