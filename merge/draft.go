@@ -355,7 +355,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	notes = append(others, notes...)
 	for i, k := range open { // one of which rows of two servers are equal tells more
 		n := foundName{column: t.Column(onlyText(t, k)), counts: slices.Repeat([]int64{1}, len(d.ws.servers))}
-		if len(open) > 1 && n.column != nil && open[0].Name != sqldb.PrimaryName && d.shared(t, n) {
+		if len(open) > 1 && n.column != nil && open[0].Name != sqldb.PrimaryName && d.shared(t, n) > 0 {
 			open[0], open[i] = k, open[0]
 			break
 		}
@@ -368,6 +368,13 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 		}
 		p.Note = strings.Join(append([]string{p.Note}, equal...), "; ")
 		return candidates
+	}
+	if len(found) > 0 && !isName(found[0].column.Name) && found[0].shared < fewShared {
+		own := map[Renumbering]string{Apart: ", with renumber: apart"}[p.Renumber]
+		p.Renumber, p.Note = "", "no server has two rows with an equal "+found[0].column.Name+", which may be chance"
+		return []string{"copy" + own + ", if several rows may have the same text there, such as a subject",
+			"rename, with column: " + found[0].column.Name + strings.Replace(own, ", with", " and", 1) +
+				", if it is a name that no two rows may have"}
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
@@ -793,6 +800,7 @@ type foundName struct {
 	column  *sqldb.Column
 	counts  []int64 // by server: how many names there are
 	empties int64
+	shared  int    // how many are on several servers, up to a few
 	doubled bool   // a server has two that are equal, or nobody can say
 	alive   string // the condition that leaves out deleted rows, if only those have names of others
 }
@@ -830,7 +838,10 @@ func (d *drafter) namesOf(t *sqldb.Table) (_ []foundName, notes []string) {
 			least, found = fewNames, &called
 		}
 		enough := slices.DeleteFunc(slices.Clone(n.counts), func(count int64) bool { return count < least })
-		if n.doubled || len(enough) < 2 || !d.shared(t, n) {
+		if n.doubled || len(enough) < 2 {
+			continue
+		}
+		if n.shared = d.shared(t, n); n.shared == 0 {
 			continue
 		}
 		if named, note := d.namedBy(t, n.column.Name); note != "" {
@@ -987,8 +998,12 @@ func (d *drafter) reading(server int, table, column string) (text, where string)
 	return text, " FROM " + newSelection(d.ws, server).table(table) + " AS s WHERE " + text
 }
 
-// shared reports whether two servers have an equal name. A document is none.
-func (d *drafter) shared(t *sqldb.Table, n foundName) (had bool) {
+// fewShared is how many texts of different servers may be equal where none of one server are, though these are
+// no names: about as many are to be expected on each server, and once in e to this there are none.
+const fewShared = 5
+
+// shared counts the names that two servers have, up to a few. A document is none.
+func (d *drafter) shared(t *sqldb.Table, n foundName) (found int) {
 	seen := make(sieve, sieveBits/64)
 	for i, s := range d.ws.servers {
 		if n.counts[i] == 0 {
@@ -998,14 +1013,16 @@ func (d *drafter) shared(t *sqldb.Table, n foundName) (had bool) {
 		d.Each(s.db, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) bool {
 			text := sqldb.Text(values[0])
 			document := strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text))
-			had = !document && seen.knew(text) && d.had(t, n, i, text)
-			return !had
+			if !document && seen.knew(text) && d.had(t, n, i, text) {
+				found++
+			}
+			return found < fewShared
 		})
-		if had {
-			return true
+		if found == fewShared {
+			break
 		}
 	}
-	return false
+	return found
 }
 
 // had reports whether one of the servers before one has a name.

@@ -757,3 +757,43 @@ func TestNamesWithinTextsAreNotLeftBehindInSilence(t *testing.T) {
 		}
 	})
 }
+
+// The subjects of a few letters differ by chance, and two servers have one in common. Whoever renames them changes what
+// people have written. Callsigns that only the game keeps apart are equal on both servers more often.
+func TestTextsThatMayDifferByChanceAreNotTakenForNames(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, subject VARCHAR(40))",
+			"CREATE TABLE pilots (id BIGINT NOT NULL PRIMARY KEY, callsign VARCHAR(40))"}
+		server := func(n int) (all []string) {
+			for i := range 30 {
+				subject, callsign := fmt.Sprintf("About %d of %d", i, n), fmt.Sprintf("owl%d.%d", n, i)
+				if i < 2 {
+					subject = fmt.Sprintf("Hello %d", i)
+				}
+				if i%3 == 0 {
+					callsign = fmt.Sprintf("owl%d", i)
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO letters VALUES (%s, '%s')", id(n, i), subject),
+					fmt.Sprintf("INSERT INTO pilots VALUES (%s, '%s')", id(n, i), callsign))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, nil, server(1), server(2))
+		draft, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := draft.Tables["letters"]; p.Policy != merge.NotDecided {
+			t.Errorf("letters are drafted as %+v", p)
+		}
+		if p := draft.Tables["pilots"]; p.Policy != merge.Rename || p.Rename.Column != "callsign" {
+			t.Errorf("pilots are drafted as %+v", p)
+		}
+		_, found := problems(t, opened(t, draft))
+		if p := found[merge.CodeUndecided]; len(p) != 1 || !strings.Contains(p[0].Remedy, "give it a policy: copy, if several rows may have "+
+			"the same text there, such as a subject; or rename, with column: subject, if it is a name that no two rows may have") {
+			t.Errorf("check found %v", found)
+		}
+	})
+}
