@@ -703,8 +703,8 @@ func (c *schemaCheck) repeated(ctx context.Context) {
 
 // declareIt is the remedy for a column that may be a reference.
 func declareIt(reference, column string) string {
-	return fmt.Sprintf("if it does refer to it, add %s; if it refers to another table, declare it there in the "+
-		"same way; if it holds no keys, list %q under plain: of the plan", reference, column)
+	return fmt.Sprintf("if it does refer to it, add %s; if it refers to another table, declare it there in "+
+		"the same way; if it holds no keys, list %q under plain: of the plan", reference, column)
 }
 
 // inPlan says in words how a plan declares that a column refers to keys.

@@ -371,7 +371,8 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	}
 	if len(found) > 0 && !isName(found[0].column.Name) && found[0].shared < fewShared {
 		own := map[Renumbering]string{Apart: ", with renumber: apart"}[p.Renumber]
-		p.Renumber, p.Note = "", "no server has two rows with an equal "+found[0].column.Name+", which may be chance"
+		p.Renumber = ""
+		p.Note = "no server has two rows with an equal " + found[0].column.Name + ", which may be chance"
 		return []string{"copy" + own + ", if several rows may have the same text there, such as a subject",
 			"rename, with column: " + found[0].column.Name + strings.Replace(own, ", with", " and", 1) +
 				", if it is a name that no two rows may have"}
@@ -998,8 +999,8 @@ func (d *drafter) reading(server int, table, column string) (text, where string)
 	return text, " FROM " + newSelection(d.ws, server).table(table) + " AS s WHERE " + text
 }
 
-// fewShared is how many texts of different servers may be equal where none of one server are, though these are
-// no names: about as many are to be expected on each server, and once in e to this there are none.
+// fewShared is how many texts of different servers may be equal where none of one server are, though they are
+// no names. About as many are to be expected on each server, and once in e to this there are none.
 const fewShared = 5
 
 // shared counts the names that two servers have, up to a few. A document is none.

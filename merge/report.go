@@ -325,8 +325,8 @@ type Comparison struct {
 	Want   string `json:"want"`
 	Got    string `json:"got"`
 	OK     bool   `json:"ok"`
-	// Column held keys of the table Parent, which have changed, and no reference of the plan follows them. Rows is
-	// how many of its rows have a number. They are empty in other comparisons.
+	// Column held keys of the table Parent, which have changed, and no reference of the plan follows them. Rows
+	// is how many of its rows have a number. They are empty in other comparisons.
 	Column string `json:"column,omitempty"`
 	Parent string `json:"parent,omitempty"`
 	Rows   int64  `json:"rows,omitempty"`

@@ -741,16 +741,18 @@ func printNowhere(w io.Writer, r *merge.VerifyReport) {
 	if len(led) == 0 {
 		return
 	}
-	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the plan "+
-		"follows them. Most are levels and prices, which were keys by chance. If one of these columns does refer "+
-		"to the table, or to another one, its rows have lost what they belong to: do not let players in, add it "+
-		"under identities: of the plan, and merge into a fresh target.", ""))
+	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the "+
+		"plan follows them. Most are levels and prices, which were keys by chance. If one of these columns does "+
+		"refer to the table, or to another one, its rows have lost what they belong to: do not let players in, "+
+		"add it under identities: of the plan, and merge into a fresh target.", ""))
 	share := func(c merge.Comparison) float64 {
 		rows, _ := strconv.ParseFloat(c.Got, 64)
 		return rows / float64(c.Rows)
 	}
 	for _, parent := range slices.Sorted(maps.Keys(led)) {
-		slices.SortStableFunc(led[parent], func(a, b merge.Comparison) int { return cmp.Compare(share(b), share(a)) })
+		slices.SortStableFunc(led[parent], func(a, b merge.Comparison) int {
+			return cmp.Compare(share(b), share(a))
+		})
 		var columns []string
 		for _, c := range led[parent] {
 			where := ""

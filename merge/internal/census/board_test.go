@@ -16,7 +16,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 	key := func(name string) string { return strings.Replace(countedKey(target), "id ", name+" ", 1) }
 	statements := []string{
 		"CREATE TABLE members (" + key("uid") + ", rank INTEGER, style_group INTEGER, member_no INTEGER)",
-		"CREATE TABLE usergroups (" + key("gid") + ", colour INTEGER)",
+		"CREATE TABLE usergroups (" + key("gid") + ", shade INTEGER)",
 		"CREATE TABLE letters (" + key("lid") + ", weight INTEGER)",
 		"CREATE TABLE topicprefixes (" + key("pid") + ", color INTEGER)",
 		"CREATE TABLE posts (" + key("pid") + ", prefix INTEGER, likes INTEGER, adduid INTEGER, location INTEGER)",
@@ -40,7 +40,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 		add("letters (lid, weight) VALUES (%d, %d)", members+n, some(n, 400))
 	}
 	for n := 1; n <= 8+server; n++ {
-		add("usergroups (gid, colour) VALUES (%d, %d)", n, some(n, 900))
+		add("usergroups (gid, shade) VALUES (%d, %d)", n, some(n, 900))
 		add("topicprefixes (pid, color) VALUES (%d, %d)", n, some(n, 900))
 		add("stations (sid, size) VALUES (%d, %d)", n, some(n, 900))
 	}
@@ -109,11 +109,11 @@ func TestListsOfWhichAThirdWasDeletedAreAskedAboutAndShortOnesAreKnown(t *testin
 		friends, known := "", false
 		for _, f := range findings {
 			switch {
-			case f.Column.String() == "members.friends" && f.Verdict == census.Possible:
+			case f.String() == "members.friends" && f.Verdict == census.Possible:
 				friends = f.As + " of " + f.Parent.String()
-			case f.Column.String() == "members.damage" && f.Verdict == census.Possible:
+			case f.String() == "members.damage" && f.Verdict == census.Possible:
 				t.Errorf("it asks about %+v", f)
-			case f.Column.String() == "tools.sorts":
+			case f.String() == "tools.sorts":
 				known = known || f.Hits[census.Column{Table: "sorts", Name: "id"}] != ""
 			}
 		}

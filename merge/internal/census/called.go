@@ -150,7 +150,8 @@ func (l *caller) ask(col Column) (f Finding) {
 		ends, key, person, like = nil, false, false, func(Column) bool { return false }
 	}
 	installed := unique && l.c.installed[col.Table] // keys that are the same on all servers, as no player's are
-	if len(alike)+len(ends) == 0 && !key && !person && !own && !slices.ContainsFunc(l.c.keys, like) || installed {
+	none := len(alike)+len(ends) == 0 && !slices.ContainsFunc(l.c.keys, like)
+	if none && !key && !person && !own || installed {
 		return f
 	}
 	values := l.values(col)

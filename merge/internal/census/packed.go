@@ -481,7 +481,8 @@ func (p *packer) judge(table string) (found []Finding) {
 			Evidence: how + ", by a sample: " + m.evidence(false, nil)})
 	}
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
-		return len(f.Hits) == 0 || slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
+		return len(f.Hits) == 0 ||
+			slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
 	})...)
 }
 

@@ -213,9 +213,10 @@ func (e *expecter) stored(pos int, before, key any) any {
 		return key
 	}
 	_, number := before.(int64)
+	keeps := number && e.columns[pos].declared == ""
 	switch key := key.(type) {
 	case int64:
-		if f.class == classText && !(number && e.columns[pos].declared == "") {
+		if f.class == classText && !keeps {
 			return strconv.FormatInt(key, 10)
 		}
 	case string:
