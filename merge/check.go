@@ -24,8 +24,8 @@ type checker struct {
 	values    *valueCheck
 }
 
-// checking is what the parts of a check work on. What fails ends all of it: nothing is asked after the first
-// error, and the check ends with that.
+// checking is what the parts of a check work on. The check ends with the first error. Until then it asks and
+// reports no more, or nothing that anybody sees.
 type checking struct {
 	ws      *workspace
 	report  *CheckReport

@@ -34,7 +34,14 @@ func (c *dataCheck) emptyTarget(ctx context.Context) {
 
 // counts counts the rows that are copied and the rows that are left out.
 func (c *dataCheck) counts(ctx context.Context) {
-	c.fingerprints = c.marks(ctx)
+	if c.ws.survey == nil {
+		c.fingerprints = c.marks(ctx)
+	} else { // which has them from all tables
+		c.fingerprints = map[tableServer]string{}
+		for j, src := range c.ws.sources() {
+			c.fingerprints[src.share()] = c.ws.survey.Tables[j.name].Rows[src.owner.Name]
+		}
+	}
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		all, err := rowsIn(c.fingerprints[src.share()])
 		c.fail(err)

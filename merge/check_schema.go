@@ -65,18 +65,13 @@ func (c *schemaCheck) tables() {
 // inventory compares what the sources hold besides tables with what the plan lists as left out. What holds
 // rows stands in the way until the plan names it; of the rest check tells.
 func (c *schemaCheck) inventory() {
-	unused := slices.Clone(c.ws.plan.LeftOut)
-	for _, d := range c.ws.databases() {
-		for _, o := range d.Objects {
+	for _, s := range c.ws.servers { // of the target nothing is lost
+		for _, o := range s.db.Objects {
 			listed := func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }
 			if slices.ContainsFunc(c.ws.plan.LeftOut, listed) {
-				unused = slices.DeleteFunc(unused, listed)
 				continue
 			}
-			if d == c.ws.target {
-				continue // nothing of it is lost
-			}
-			p := Problem{Code: CodeLeftOut, Server: d.Name, Table: o.Name,
+			p := Problem{Code: CodeLeftOut, Server: s.Name, Table: o.Name,
 				Message: "a " + strings.TrimSpace(o.Kind+" "+o.What) + ", which a merge does not copy",
 				Remedy:  fmt.Sprintf("list it under left_out: of the plan as {kind: %s, name: %s}", o.Kind, o.Name)}
 			report := c.report.warn
@@ -94,8 +89,11 @@ func (c *schemaCheck) inventory() {
 			report(p)
 		}
 	}
-	for _, l := range unused {
-		c.report.problem(Problem{Code: CodePlan, Table: l.Name,
+	for _, l := range c.ws.plan.LeftOut {
+		c.report.problemIf(!slices.ContainsFunc(c.ws.databases(), func(d *sqldb.DB) bool {
+			same := func(o sqldb.Object) bool { return l.Kind == o.Kind && l.Name == o.Name }
+			return slices.ContainsFunc(d.Objects, same)
+		}), Problem{Code: CodePlan, Table: l.Name,
 			Message: "left_out: no database has a " + l.Kind + " of this name",
 			Remedy:  "correct or remove the entry"})
 	}
