@@ -24,58 +24,30 @@ type checker struct {
 	values    *valueCheck
 }
 
-// checking is what the parts of a check work on. The check ends with the first error. Until then it asks and
-// reports no more, or nothing that anybody sees.
+// checking is what the parts of a check work on. The check ends with the first error of its Asker.
 type checking struct {
+	*sqldb.Asker
 	ws      *workspace
 	report  *CheckReport
 	missing givenUp // what the target will not get
-	failed  error
 }
 
-// fail ends the check with an error, unless it is nil, or there was one before.
-func (c *checking) fail(err error) { c.failed = cmp.Or(c.failed, err) }
-
 // do calls functions until one of them fails.
-func (c *checking) do(ctx context.Context, all ...func(context.Context) error) {
-	if c.failed == nil {
-		c.failed = inTurn(ctx, all...)
+func (c *checking) do(all ...func(context.Context) error) {
+	if c.Err == nil {
+		c.Err = inTurn(c.Ctx, all...)
 	}
 }
 
 // eachSource calls fn for every source table, parents first.
 func (c *checking) eachSource(fn func(j *tableJob, src *sourceTable, s *server)) {
 	for j, src := range c.ws.sources() {
-		if c.failed != nil {
+		if c.Err != nil {
 			return
 		}
-		if fn(j, src, src.owner); c.failed != nil {
-			c.failed = fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, c.failed)
+		if fn(j, src, src.owner); c.Err != nil {
+			c.Err = fmt.Errorf("%s: table %s: %w", src.owner.Name, j.name, c.Err)
 		}
-	}
-}
-
-// count returns how many rows the rest of a statement selects, from its FROM on.
-func (c *checking) count(ctx context.Context, d *sqldb.DB, from ...string) (n int64) {
-	if c.failed == nil {
-		n, c.failed = d.Count(ctx, from...)
-	}
-	return n
-}
-
-// some reports whether the rest of a statement selects a row, from its FROM on.
-func (c *checking) some(ctx context.Context, d *sqldb.DB, from ...string) (found bool) {
-	if c.failed == nil {
-		found, c.failed = d.Any(ctx, from...)
-	}
-	return found
-}
-
-// each calls fn for every row of a result, until it returns errEnough.
-func (c *checking) each(ctx context.Context, d *sqldb.DB, s *sqldb.Statement, fn func(values []any) error) {
-	if c.failed == nil {
-		err := d.Each(ctx, s, fn)
-		c.fail(notEnough(err))
 	}
 }
 
@@ -85,8 +57,9 @@ func (c *checking) found(n int64, p Problem) {
 	c.report.problemIf(n > 0, p)
 }
 
-func newChecker(ws *workspace, d *decisions) *checker {
-	c := &checking{ws: ws, report: &CheckReport{Plan: ws.given.Hash()}, missing: givenUp{}}
+func newChecker(ctx context.Context, ws *workspace, d *decisions) *checker {
+	c := &checking{Asker: sqldb.NewAsker(ctx), ws: ws, report: &CheckReport{Plan: ws.given.Hash()},
+		missing: givenUp{}}
 	return &checker{
 		checking: c, decisions: d, schema: &schemaCheck{checking: c}, data: &dataCheck{checking: c},
 		ids: &idCheck{checking: c, origins: map[ofColumn]origin{}}, inside: &insideCheck{checking: c},
@@ -95,16 +68,16 @@ func newChecker(ws *workspace, d *decisions) *checker {
 }
 
 // check is Check on a target that belongs to no merge. Its decisions stay in the temporary tables.
-func (c *checker) check(ctx context.Context) (*CheckReport, error) {
+func (c *checker) check() (*CheckReport, error) {
 	began := time.Now()
-	if c.look(ctx); c.failed != nil {
-		return nil, fmt.Errorf("check: %w", c.failed)
+	if c.look(); c.Err != nil {
+		return nil, fmt.Errorf("check: %w", c.Err)
 	}
 	return c.finish(began), nil
 }
 
 // look looks at everything, the plan and the catalogs first.
-func (c *checker) look(ctx context.Context) {
+func (c *checker) look() {
 	for _, j := range c.ws.order {
 		c.report.Tables = append(c.report.Tables, TableReport{Name: j.name, Policy: j.plan.Policy,
 			Rows: map[string]int64{}, Left: map[string]int64{}})
@@ -113,34 +86,34 @@ func (c *checker) look(ctx context.Context) {
 		c.report.problemIf(p.Code != CodeMissingTable || c.ws.known(p.Table), p)
 	}
 	c.schema.tables()
-	c.schema.undecided(ctx)
+	c.schema.undecided()
 	c.schema.inventory()
 	c.schema.fires()
-	c.schema.columns(ctx)
+	c.schema.columns()
 	c.schema.circles()
 	c.schema.ambiguous()
-	c.schema.closed(ctx)
-	c.schema.repeated(ctx)
-	c.schema.defaults(ctx)
+	c.schema.closed()
+	c.schema.repeated()
+	c.schema.defaults()
 	leaseProblems(c.ws, c.report)
 	// After each of these, all others would fail for the same reasons. The second one decides which rows are
 	// copied, so it comes before all that looks at them.
-	elsewhere := func(ctx context.Context) { c.ws.elsewhere.find(ctx, c.checking) }
-	for _, step := range []func(context.Context){c.schema.expressions, elsewhere, c.rows} {
-		if c.failed == nil && len(c.report.Problems) == 0 {
-			step(ctx)
+	elsewhere := func() { c.ws.elsewhere.find(c.checking) }
+	for _, step := range []func(){c.schema.expressions, elsewhere, c.rows} {
+		if c.Err == nil && len(c.report.Problems) == 0 {
+			step()
 		}
 	}
 }
 
 // rows looks at the rows, of the target first.
-func (c *checker) rows(ctx context.Context) {
-	for _, step := range []func(context.Context){
+func (c *checker) rows() {
+	for _, step := range []func(){
 		c.data.emptyTarget, c.data.counts, c.ids.check, c.data.orphans, c.inside.disputed, c.inside.check,
 		c.conflicts, c.data.quiet, c.data.estimate, c.balance,
 	} {
-		if c.failed == nil {
-			step(ctx)
+		if c.Err == nil {
+			step()
 		}
 	}
 }
@@ -170,42 +143,42 @@ func (c *checker) finish(began time.Time) *CheckReport {
 
 // conflicts resolves the conflicts of every table, parents first, so that references to merged rows are
 // known.
-func (c *checker) conflicts(ctx context.Context) {
-	c.do(ctx, c.decisions.begin, c.decisions.count)
+func (c *checker) conflicts() {
+	c.do(c.decisions.begin, c.decisions.count)
 	c.overflow()
 	c.report.Gaps = c.ws.offsets.gaps
 	// Without new keys nothing can be compared, and what cannot be read cannot be changed either.
-	if c.failed != nil || len(c.ws.offsets.faults) > 0 || c.inside.broken {
+	if c.Err != nil || len(c.ws.offsets.faults) > 0 || c.inside.broken {
 		return
 	}
 	// The stages of the conflicts have the types of the target: they could not take what it refuses.
-	if c.values.all(ctx, false); c.failed != nil || c.values.refused {
+	if c.values.all(false); c.Err != nil || c.values.refused {
 		return
 	}
 	p := c.ws.newProgress("check", c.data.total)
 	for _, j := range c.ws.order {
-		if keys := c.open(ctx, j); c.failed == nil && len(keys) > 0 {
-			c.resolve(ctx, j, keys, func(n int) { p.add(j.name, "", n) })
+		if keys := c.open(j); c.Err == nil && len(keys) > 0 {
+			c.resolve(j, keys, func(n int) { p.add(j.name, "", n) })
 			if c.report.table(j.name).Dropped > 0 {
 				c.collapsedParent(j)
 			}
-			c.do(ctx, c.decisions.count)
+			c.do(c.decisions.count)
 		}
 	}
 	p.report()
-	if c.failed == nil && len(c.report.Problems) == 0 { // of what cannot be carried out, it would say the same
-		c.values.all(ctx, true)
+	if c.Err == nil && len(c.report.Problems) == 0 { // of what cannot be carried out, it would say the same
+		c.values.all(true)
 	}
 }
 
 // open returns the keys of a table in which rows could be equal.
-func (c *checker) open(ctx context.Context, j *tableJob) (keys []sqldb.UniqueKey) {
+func (c *checker) open(j *tableJob) (keys []sqldb.UniqueKey) {
 	if len(j.present()) == 0 {
 		return nil
 	}
 	all := slices.DeleteFunc(slices.Clone(j.target.Keys()), j.computed)
 	for _, k := range all {
-		if j.plan.Rename.changes(k) || !c.ids.disjoint(ctx, j, k) {
+		if j.plan.Rename.changes(k) || !c.ids.disjoint(j, k) {
 			keys = append(keys, k)
 		}
 	}
@@ -252,10 +225,10 @@ func (c *checker) overflow() {
 }
 
 // resolve resolves the conflicts of a table in some of its keys and reports those that no policy decides.
-func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueKey, tick func(int)) {
-	r, err := newResolver(ctx, c.decisions, j, keys, c.report, tick)
+func (c *checker) resolve(j *tableJob, keys []sqldb.UniqueKey, tick func(int)) {
+	r, err := newResolver(c.Ctx, c.decisions, j, keys, c.report, tick)
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return
 	}
 	c.report.Problems = append(c.report.Problems, r.stage.narrow...)
@@ -263,21 +236,21 @@ func (c *checker) resolve(ctx context.Context, j *tableJob, keys []sqldb.UniqueK
 	case len(r.stage.narrow) > 0:
 		keys = nil // rows that the stage lacks cannot be compared
 	case p.Policy == Rename:
-		err = (&renamer{resolver: r}).rename(ctx)
+		err = (&renamer{resolver: r}).rename(c.Ctx)
 	case p.Policy.collapses():
-		err = (&collapser{resolver: r}).collapse(ctx)
+		err = (&collapser{resolver: r}).collapse(c.Ctx)
 	}
 	for _, key := range keys { // No policy has decided the conflicts that are left now.
 		if err == nil {
-			err = r.undecided(ctx, key)
+			err = r.undecided(c.Ctx, key)
 		}
 	}
-	c.fail(cmp.Or(err, errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(ctx))))
+	c.Fail(cmp.Or(err, errors.Join(r.drops.Close(), r.values.Close(), r.stage.drop(c.Ctx))))
 }
 
 // balance is the last step of a check. It compares what the merge would give up with the lines of the plan.
 // As long as there is another problem, the numbers are not those of the merge.
-func (c *checker) balance(ctx context.Context) {
+func (c *checker) balance() {
 	if len(c.report.Problems) > 0 {
 		return
 	}
@@ -291,7 +264,7 @@ func (c *checker) balance(ctx context.Context) {
 		for i, s := range c.ws.servers {
 			one := c.missing[tableServer{name, s.Number}]
 			if s.db.Tables[name] != nil && !table.Policy.copies() {
-				n := c.count(ctx, s.db, " FROM ", newSelection(c.ws, i).table(name))
+				n := c.Count(s.db, " FROM ", newSelection(c.ws, i).table(name))
 				if one = (GivenUp{Skipped: n}); table.Policy == Rebuild {
 					one = GivenUp{Rebuilt: n}
 				}

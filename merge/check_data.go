@@ -22,10 +22,10 @@ type dataCheck struct {
 
 // emptyTarget checks that the tables of the target are empty. Only then is dropping the target a way to
 // undo a merge.
-func (c *dataCheck) emptyTarget(ctx context.Context) {
+func (c *dataCheck) emptyTarget() {
 	for name, p := range sorted(c.ws.plan.Tables) {
 		filled := p.Policy != Skip && c.ws.target.Tables[name] != nil &&
-			c.some(ctx, c.ws.target, " FROM ", c.ws.target.Kind.Quote(name))
+			c.Any(c.ws.target, " FROM ", c.ws.target.Kind.Quote(name))
 		c.report.problemIf(filled, Problem{Code: CodeNotEmpty, Server: c.ws.target.Name, Table: name,
 			Message: "the table already holds rows",
 			Remedy:  "merge into a fresh database; a table that the target fills by itself gets the policy skip"})
@@ -33,9 +33,9 @@ func (c *dataCheck) emptyTarget(ctx context.Context) {
 }
 
 // counts counts the rows that are copied and the rows that are left out.
-func (c *dataCheck) counts(ctx context.Context) {
+func (c *dataCheck) counts() {
 	if c.ws.survey == nil {
-		c.fingerprints = c.marks(ctx)
+		c.fingerprints = c.marks()
 	} else { // which has them from all tables
 		c.fingerprints = map[tableServer]string{}
 		for j, src := range c.ws.sources() {
@@ -44,10 +44,10 @@ func (c *dataCheck) counts(ctx context.Context) {
 	}
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		all, err := rowsIn(c.fingerprints[src.share()])
-		c.fail(err)
+		c.Fail(err)
 		kept := all
 		if src.sel.kept(j, "s") != "" {
-			kept = c.count(ctx, s.db, src.sel.rows(src))
+			kept = c.Count(s.db, src.sel.rows(src))
 		}
 		t := c.report.table(j.name)
 		t.Rows[s.Name] = kept
@@ -58,7 +58,7 @@ func (c *dataCheck) counts(ctx context.Context) {
 			case j.plan.Where == "":
 				met = all
 			case j.plan.Orphans == "drop":
-				met = c.count(ctx, s.db, " FROM ", src.sel.table(j.name), " AS s WHERE (", j.plan.Where, ")")
+				met = c.Count(s.db, " FROM ", src.sel.table(j.name), " AS s WHERE (", j.plan.Where, ")")
 			}
 			c.missing.add(src.share(), GivenUp{Orphans: met - kept, Filtered: all - met})
 		}
@@ -67,9 +67,9 @@ func (c *dataCheck) counts(ctx context.Context) {
 }
 
 // marks returns the fingerprints of the tables that are copied.
-func (c *dataCheck) marks(ctx context.Context) map[tableServer]string {
-	all, err := fingerprints(ctx, c.ws, c.ws.copied)
-	c.fail(err)
+func (c *dataCheck) marks() map[tableServer]string {
+	all, err := fingerprints(c.Ctx, c.ws, c.ws.copied)
+	c.Fail(err)
 	return all
 }
 
@@ -81,8 +81,8 @@ func beginsWithZero(text string) bool {
 
 // quiet takes the fingerprints again after all other checks, which shows whether a source is still written
 // to.
-func (c *dataCheck) quiet(ctx context.Context) {
-	now := c.marks(ctx)
+func (c *dataCheck) quiet() {
+	now := c.marks()
 	for j, src := range c.ws.sources() {
 		before, after := c.fingerprints[src.share()], now[src.share()]
 		c.report.problemIf(before != after, Problem{Code: CodeNotQuiet, Server: src.owner.Name, Table: j.name,
@@ -91,31 +91,31 @@ func (c *dataCheck) quiet(ctx context.Context) {
 }
 
 // orphans counts the rows that refer to a row that does not exist or is not copied.
-func (c *dataCheck) orphans(ctx context.Context) {
+func (c *dataCheck) orphans() {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
-			c.unmet(ctx, j, ref)
+			c.unmet(j, ref)
 		}
 	}
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, ref := range j.refs {
-			c.orphansOf(ctx, j, src, s, ref)
+			c.orphansOf(j, src, s, ref)
 		}
-		c.padded(ctx, j, src, s)
-		c.copiedNames(ctx, src, s)
-		c.besideWhen(ctx, j, s)
-		c.nullKeys(ctx, j, src, s)
+		c.padded(j, src, s)
+		c.copiedNames(src, s)
+		c.besideWhen(j, s)
+		c.nullKeys(j, src, s)
 	})
 }
 
 // unmet warns of a condition that no row of any server meets, though some have a value: its texts may be
 // written for another database.
-func (c *dataCheck) unmet(ctx context.Context, j *tableJob, ref sqldb.Reference) {
+func (c *dataCheck) unmet(j *tableJob, ref sqldb.Reference) {
 	filled := false
 	for _, src := range j.present() {
 		met := src.sel.refers(j, ref, "s")
 		rows := func(condition string) bool {
-			return c.some(ctx, src.owner.db, " FROM ", src.sel.table(j.name), " AS s WHERE ", condition)
+			return c.Any(src.owner.db, " FROM ", src.sel.table(j.name), " AS s WHERE ", condition)
 		}
 		if ref.When == "" || met == "" || rows(met) {
 			return
@@ -140,19 +140,19 @@ func filledIn(k sqldb.Kind, c *sqldb.Column) string {
 
 // copiedNames refuses copies of names most of which are not those of the rows that their references lead to:
 // they would get the new names of others.
-func (c *dataCheck) copiedNames(ctx context.Context, src *sourceTable, s *server) {
+func (c *dataCheck) copiedNames(src *sourceTable, s *server) {
 	for _, n := range src.repeats {
 		name := c.ws.jobs[n.parent].plan.Rename.Column
 		if n.alone() {
-			c.standing(ctx, src, s, n)
+			c.standing(src, s, n)
 		}
 		if n.alone() || slices.Contains(n.ref.Target, name) {
 			continue // a foreign key to the name cannot be wrong
 		}
 		ref := n.ref.Columns[0]
-		others, hits, all, err := namesOfOthers(ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
+		others, hits, all, err := namesOfOthers(c.Ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
 			place{n.parent, name})
-		c.fail(err)
+		c.Fail(err)
 		c.report.problemIf(others, Problem{Code: CodeNameCopy, Server: s.Name,
 			Table: src.job.name, Column: n.column,
 			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
@@ -194,7 +194,7 @@ func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, r
 
 // standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts
 // that are names but for case and blanks, because only exact names follow.
-func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n sourceName) {
+func (c *dataCheck) standing(src *sourceTable, s *server, n sourceName) {
 	parent, k, sel := c.ws.jobs[n.parent], s.db.Kind, src.sel
 	own, copied := s.db.Tables[n.parent].Column(parent.plan.Rename.Column), src.table.Column(n.column)
 	if own == nil || copied == nil {
@@ -214,7 +214,7 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 		Message: "several rows of " + n.parent + " have a name that stands here, so it does not say whose it is",
 		Remedy: "name the column that leads to the row as ref: under copies: of the rename of " + n.parent +
 			"; or give one of the rows another name on its server; or remove the entry"}
-	c.found(c.count(ctx, s.db, " FROM (SELECT x FROM ", names(same), " AS found GROUP BY x ",
+	c.found(c.Count(s.db, " FROM (SELECT x FROM ", names(same), " AS found GROUP BY x ",
 		"HAVING COUNT(*) > 1) AS several WHERE x IN (SELECT ", exact(copied, same, text), rows, ")"), found)
 	warn := func(count int64, message, remedy string) {
 		if found.Count = count; count > 0 {
@@ -222,11 +222,11 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 			c.report.warn(found)
 		}
 	}
-	warn(c.count(ctx, s.db, rows, " WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ",
+	warn(c.Count(s.db, rows, " WHERE ", exact(copied, alike, text), " IN ", names(alike), " AND ",
 		exact(copied, same, text), " NOT IN ", names(same)),
 		"texts are names of "+n.parent+" but for case and blanks, and only exact names follow",
 		"write these texts on the server as the names are written, if they are meant to be these")
-	others, longer := c.ofOthers(ctx, s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
+	others, longer := c.ofOthers(s, place{n.parent, own.Name}, s.db.SQL("SELECT ",
 		copied.ReadExpression(k), ", COUNT(*)", rows, " WHERE ", exact(copied, alike, text), " NOT IN ",
 		names(alike), " GROUP BY ", text, " LIMIT 10000"))
 	warn(longer, "texts begin with names of "+n.parent+" and go on, and only whole names follow",
@@ -239,30 +239,29 @@ func (c *dataCheck) standing(ctx context.Context, src *sourceTable, s *server, n
 // ofOthers counts the rows with texts that are names on another server, and those with longer texts that
 // begin with a name of their own server. The query returns a few thousand texts at most, and how many rows
 // have each.
-func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *sqldb.Statement) (others,
-	longer int64) {
+func (c *dataCheck) ofOthers(s *server, name place, query *sqldb.Statement) (others, longer int64) {
 	rows, begun := map[string]int64{}, map[string]int64{}
-	c.each(ctx, s.db, query, func(values []any) error {
+	c.Each(s.db, query, func(values []any) bool {
 		counts, err := numbers(values[1])
-		if err == nil {
+		if c.Fail(err); err == nil {
 			text := sqldb.Text(values[0])
 			rows[text] = counts[0]
 			if end := strings.IndexAny(text, " [(<:,;|/"); end > 0 {
 				begun[text[:end]] += counts[0]
 			}
 		}
-		return err
+		return true
 	})
 	for i, o := range c.ws.servers {
 		asked, n := rows, &others
 		if o == s {
 			asked, n = begun, &longer
 		}
-		if c.failed != nil || o.db.Tables[name.table].Column(name.column) == nil {
+		if c.Err != nil || o.db.Tables[name.table].Column(name.column) == nil {
 			continue
 		}
-		found, err := newDrafter(c.ws).amongNames(ctx, i, slices.Collect(maps.Keys(asked)), name)
-		c.fail(err)
+		found, err := newDrafter(c.ws).amongNames(c.Ctx, i, slices.Collect(maps.Keys(asked)), name)
+		c.Fail(err)
 		for text := range found {
 			*n += asked[text]
 			delete(asked, text)
@@ -273,7 +272,7 @@ func (c *dataCheck) ofOthers(ctx context.Context, s *server, name place, query *
 
 // padded refuses keys in texts that begin with zeros, or that have blanks around them, where they change: a
 // new key is written without, and a database may or may not take such a text for a number.
-func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s *server) {
+func (c *dataCheck) padded(j *tableJob, src *sourceTable, s *server) {
 	for _, l := range j.follows.links {
 		own := src.table.Column(l.column)
 		if own == nil || own.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
@@ -286,7 +285,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 		blanks := l.list == "" && l.when == "" && !fixed
 		q := s.db.SQL("SELECT ", column, " FROM ", k.Quote(src.table.Name), " WHERE ", column, " LIKE '%0%' OR ",
 			column, " LIKE ' %' OR ", column, " LIKE '% '")
-		c.each(ctx, s.db, q, func(values []any) error {
+		c.Each(s.db, q, func(values []any) bool {
 			keys := []string{sqldb.Text(values[0])}
 			if l.list != "" {
 				keys = strings.Split(keys[0], l.list)
@@ -296,7 +295,7 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 			if blank || slices.ContainsFunc(keys, beginsWithZero) {
 				n++
 			}
-			return nil
+			return true
 		})
 		c.found(n, Problem{Code: CodeChanged, Server: s.Name, Table: j.name, Column: l.column,
 			Message: "keys of " + l.parent + " begin with zeros or stand among blanks in this text, and new ones " +
@@ -308,13 +307,13 @@ func (c *dataCheck) padded(ctx context.Context, j *tableJob, src *sourceTable, s
 // nullKeys refuses rows with NULL in a column by which rows become one. To a database they are equal to no
 // other row, and a game may mean one row of the whole server by it, such as the account of a club that has no
 // owner.
-func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable, s *server) {
+func (c *dataCheck) nullKeys(j *tableJob, src *sourceTable, s *server) {
 	for _, name := range j.plan.Key {
 		value, own, _ := src.sel.given(j, name, "s")
 		if own == nil || !own.Nullable {
 			continue
 		}
-		c.found(c.count(ctx, s.db, src.sel.rows(src, value+" IS NULL")), Problem{Code: CodeNull, Server: s.Name,
+		c.found(c.Count(s.db, src.sel.rows(src, value+" IS NULL")), Problem{Code: CodeNull, Server: s.Name,
 			Table: j.name, Column: name,
 			Message: "NULL in a column of the key by which rows become one, so they would be equal to no other row",
 			Remedy: "give the column a value by set:, such as COALESCE(" + name + ", a value that no row has); " +
@@ -322,15 +321,14 @@ func (c *dataCheck) nullKeys(ctx context.Context, j *tableJob, src *sourceTable,
 	}
 }
 
-func (c *dataCheck) orphansOf(ctx context.Context, j *tableJob, src *sourceTable, s *server,
-	ref sqldb.Reference) {
+func (c *dataCheck) orphansOf(j *tableJob, src *sourceTable, s *server, ref sqldb.Reference) {
 	sel := src.sel
 	missing := sel.orphan(j, ref, "s")
 	if missing == "" {
 		return
 	}
 	count := func(condition string) int64 {
-		return c.count(ctx, s.db, " FROM ", sel.table(j.name), " AS s WHERE (", cmp.Or(j.plan.Where, "1 = 1"),
+		return c.Count(s.db, " FROM ", sel.table(j.name), " AS s WHERE (", cmp.Or(j.plan.Where, "1 = 1"),
 			") AND ", condition)
 	}
 	p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", "),
@@ -396,7 +394,7 @@ func (c *dataCheck) leadsNowhere(j *tableJob, src *sourceTable, ref sqldb.Refere
 
 // besideWhen looks at the rows of a column that no reference of it applies to, where each has a condition.
 // They may refer to the same table, or to another one whose keys change.
-func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) {
+func (c *dataCheck) besideWhen(j *tableJob, s *server) {
 	for name, when := range sorted(j.whens()) {
 		if slices.Contains(c.ws.plan.Plain, j.name+"."+name) {
 			continue
@@ -416,8 +414,8 @@ func (c *dataCheck) besideWhen(ctx context.Context, j *tableJob, s *server) {
 			}
 		}
 		keys = append(own, keys...) // Rows beside a condition most likely refer to what the others refer to.
-		found, err := census.Outside(ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
-		c.fail(err)
+		found, err := census.Outside(c.Ctx, s.db, census.Column{Table: j.name, Name: name}, keys, when)
+		c.Fail(err)
 		problem := Problem{Code: CodeUndeclared, Server: s.Name, Table: j.name, Column: name}
 		var perhaps []string
 		for _, b := range found {
@@ -474,7 +472,7 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 
 // estimate reads a sample and derives how long a run may take. Writing takes about three times as long as
 // reading.
-func (c *dataCheck) estimate(ctx context.Context) {
+func (c *dataCheck) estimate() {
 	var largest *sourceTable
 	maxRows := int64(0)
 	for j, src := range c.ws.sources() {
@@ -487,8 +485,8 @@ func (c *dataCheck) estimate(ctx context.Context) {
 	}
 	began := time.Now()
 	input := &reader{src: largest, size: 1000, refused: func(string, pair, error) {}}
-	sample, err := input.page(ctx)
-	if c.fail(err); sample.read > 0 {
+	sample, err := input.page(c.Ctx)
+	if c.Fail(err); sample.read > 0 {
 		c.report.Estimate = time.Since(began) * 4 / time.Duration(sample.read) * time.Duration(c.total)
 	}
 }
@@ -514,13 +512,13 @@ type origin struct {
 // check decodes the server numbers in the primary keys. Keys that different servers made cannot be equal,
 // so most tables need no further comparison. One server after the other is asked: a database that only looks
 // for what others have made answers four times as fast as one that counts all.
-func (c *idCheck) check(ctx context.Context) {
+func (c *idCheck) check() {
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		if len(src.key) != 1 || src.pairs[src.key[0]].target.Family != sqldb.FamilyInt {
 			return
 		}
 		column := src.pairs[src.key[0]].target.Name
-		o := c.origin(ctx, src, column)
+		o := c.origin(src, column)
 		follows := func(l sourceLink) bool {
 			return l.column == column && c.ws.jobs[l.parent].plan.Renumber != ""
 		}
@@ -548,7 +546,7 @@ func (c *idCheck) check(ctx context.Context) {
 
 // origin counts the IDs in a column by server. The database leaves out those that the server itself has made,
 // which are mostly all: it would take several times as long to group them.
-func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) origin {
+func (c *idCheck) origin(src *sourceTable, column string) origin {
 	key := ofColumn{src.share(), column}
 	if o, ok := c.origins[key]; ok {
 		return o
@@ -563,16 +561,17 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) o
 	}
 	q := db.SQL("SELECT ", madeBy, " AS made_by, COUNT(*)", src.sel.rows(src, conditions...), " GROUP BY 1")
 	o := origin{others: map[int64]int64{}}
-	c.each(ctx, db, q, func(values []any) error {
+	c.Each(db, q, func(values []any) bool {
 		n, err := numbers(values...)
 		switch {
 		case err != nil:
+			c.Fail(err)
 		case n[0] < 0:
 			o.plain += n[1]
 		default:
 			o.others[n[0]] += n[1]
 		}
-		return err
+		return true
 	})
 	c.origins[key] = o
 	return o
@@ -580,7 +579,7 @@ func (c *idCheck) origin(ctx context.Context, src *sourceTable, column string) o
 
 // disjoint reports whether no two rows can be equal in a key. That is so if one column of the key holds
 // only IDs of its own server, and if every server itself enforces the same key in the same way.
-func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) bool {
+func (c *idCheck) disjoint(j *tableJob, k sqldb.UniqueKey) bool {
 	joined := func(ref sqldb.Reference) bool { // two references may be changed to one row
 		return slices.ContainsFunc(ref.Columns, k.Covers) && c.ws.copied(ref.Parent) &&
 			c.report.table(ref.Parent).Dropped > 0
@@ -589,28 +588,28 @@ func (c *idCheck) disjoint(ctx context.Context, j *tableJob, k sqldb.UniqueKey) 
 		return false
 	}
 	if j.plan.Renumber != "" && len(k.Parts) == 1 && k.Columns()[0] == j.key().Name {
-		return !slices.ContainsFunc(j.present(), func(src *sourceTable) bool { return c.keeps(ctx, src) })
+		return !slices.ContainsFunc(j.present(), func(src *sourceTable) bool { return c.keeps(src) })
 	}
 	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
 	return !slices.ContainsFunc(j.present(), other) &&
-		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(ctx, j, name) })
+		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(j, name) })
 }
 
 // keeps reports whether a row of a renumbered table keeps its key, which another server may have as well.
-func (c *idCheck) keeps(ctx context.Context, src *sourceTable) bool {
-	return c.some(ctx, src.owner.db, fmt.Sprintf(" FROM %s WHERE %[2]s IS NULL OR %[2]s < 0 OR %[2]s >= %[3]d",
+func (c *idCheck) keeps(src *sourceTable) bool {
+	return c.Any(src.owner.db, fmt.Sprintf(" FROM %s WHERE %[2]s IS NULL OR %[2]s < 0 OR %[2]s >= %[3]d",
 		src.sel.table(src.table.Name), src.owner.db.Kind.Quote(src.job.key().Name), c.ws.layout.least))
 }
 
 // own reports whether a column holds only IDs that the server of the row has made.
-func (c *idCheck) own(ctx context.Context, j *tableJob, column string) bool {
+func (c *idCheck) own(j *tableJob, column string) bool {
 	whole := j.target.Column(column).Family == sqldb.FamilyInt
 	return whole && !slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
 		source := src.table.Column(column)
 		if source == nil || source.Family != sqldb.FamilyInt {
 			return true
 		}
-		o := c.origin(ctx, src, column)
+		o := c.origin(src, column)
 		return o.plain > 0 || len(o.others) > 0
 	})
 }
@@ -654,23 +653,23 @@ type insideCheck struct {
 const remedyOfInside = "correct it on its server, leave such rows out by when: on the reference, or give " +
 	"the column a value by set:"
 
-func (c *insideCheck) check(ctx context.Context) {
-	c.do(ctx, c.ws.offsets.find)
+func (c *insideCheck) check() {
+	c.do(c.ws.offsets.find)
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		var links []*insideLink
 		for _, l := range slices.Concat(src.links, src.adrift) {
 			if !l.inside() {
 				continue
 			}
-			links = append(links, &insideLink{sourceLink: l, moved: c.moved(ctx, c.ws.jobs[l.parent], src.server)})
+			links = append(links, &insideLink{sourceLink: l, moved: c.moved(c.ws.jobs[l.parent], src.server)})
 		}
 		input := &reader{src: src, size: c.ws.chunkRows, refused: func(string, pair, error) {}}
-		for page := (chunk{}); len(links) > 0 && !page.ended && c.failed == nil; {
+		for page := (chunk{}); len(links) > 0 && !page.ended && c.Err == nil; {
 			var err error
-			page, err = input.page(ctx)
-			c.fail(err)
+			page, err = input.page(c.Ctx)
+			c.Fail(err)
 			for _, l := range links {
-				c.look(ctx, l, src, page.rows)
+				c.look(l, src, page.rows)
 			}
 		}
 		for _, l := range links {
@@ -685,13 +684,13 @@ func (c *insideCheck) check(ctx context.Context) {
 // another server lies afterwards. There is none if no row keeps its own key of these, because then nothing in
 // the target shows by how much they have moved. On a server without the table nothing moves, and new keys
 // that lie apart on all servers leave out what stands there.
-func (c *insideCheck) moved(ctx context.Context, j *tableJob, server int) keySpan {
+func (c *insideCheck) moved(j *tableJob, server int) keySpan {
 	key, src, span, least := j.key(), j.sources[server], keySpan{0, -1}, c.ws.layout.least
 	switch {
 	case j.plan.Renumber == "" || j.plan.Policy.collapses() || key.Family != sqldb.FamilyInt:
 	case src == nil && j.plan.Renumber == Apart && c.ws.plan.Apart != apartOthers:
 		span.greatest = least - 1
-	case src != nil && c.some(ctx, src.owner.db, src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
+	case src != nil && c.Any(src.owner.db, src.sel.rows(src, fmt.Sprintf("s.%s BETWEEN 0 AND %d",
 		src.owner.db.Kind.Quote(key.Name), least-1))):
 		if span = c.ws.offsets.spans[j.name][server]; j.plan.Renumber == Behind {
 			span.least = 1
@@ -709,7 +708,7 @@ type insideLink struct {
 }
 
 // look counts the rows of a chunk that cannot be read, and those with a key that leads to no row.
-func (c *insideCheck) look(ctx context.Context, l *insideLink, src *sourceTable, rows []row) {
+func (c *insideCheck) look(l *insideLink, src *sourceTable, rows []row) {
 	parent := c.ws.jobs[l.parent]
 	key := parent.key()
 	place := strings.Join(l.columns(), "+")
@@ -739,7 +738,7 @@ func (c *insideCheck) look(ctx context.Context, l *insideLink, src *sourceTable,
 			asked[sqldb.KeyText([]any{v})] = v
 		}
 	}
-	there := c.existing(ctx, parent, src.server, asked)
+	there := c.existing(parent, src.server, asked)
 	orphan := func(i int, key any) string {
 		return fmt.Sprintf("the reference leads to a row of %s that does not exist or is not copied, such as %s "+
 			"in row %s", l.parent, sqldb.Shorten(sqldb.Text(key)), sqldb.KeyText(rows[i].key))
@@ -765,8 +764,7 @@ func (c *insideCheck) look(ctx context.Context, l *insideLink, src *sourceTable,
 }
 
 // existing returns which of some keys the copied rows of a table of a server have.
-func (c *insideCheck) existing(ctx context.Context, parent *tableJob, server int,
-	asked map[string]any) map[string]bool {
+func (c *insideCheck) existing(parent *tableJob, server int, asked map[string]any) map[string]bool {
 	const batch = 500
 	there := make(map[string]bool, len(asked))
 	src, db, key := parent.sources[server], c.ws.servers[server].db, parent.key()
@@ -787,19 +785,19 @@ func (c *insideCheck) existing(ctx context.Context, parent *tableJob, server int
 	ask = func(some []any) {
 		q := db.SQL("SELECT ", source.ReadExpression(db.Kind),
 			src.sel.rows(src, source.Is(db.Kind, "s."+db.Kind.Quote(source.Name), some)))
-		err := db.Each(ctx, q, func(values []any) error {
+		err := db.Each(c.Ctx, q, func(values []any) error {
 			there[sqldb.KeyText([]any{identity(values[0], key, src.raw)})] = true
 			return nil
 		})
 		if middle := len(some) / 2; !sqldb.IsDataError(err) {
-			c.fail(err)
+			c.Fail(err)
 		} else if middle > 0 { // The database cannot even compare one that it refuses, so it is none of its keys.
 			ask(some[:middle])
 			ask(some[middle:])
 		}
 	}
 	for some := range slices.Chunk(all, batch) {
-		if c.failed == nil {
+		if c.Err == nil {
 			ask(some)
 		}
 	}
@@ -807,7 +805,7 @@ func (c *insideCheck) existing(ctx context.Context, parent *tableJob, server int
 }
 
 // disputed counts the rows in which two references hold that would change the same key in two ways.
-func (c *insideCheck) disputed(ctx context.Context) {
+func (c *insideCheck) disputed() {
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, l := range src.links {
 			for _, m := range l.rivals {
@@ -822,7 +820,7 @@ func (c *insideCheck) disputed(ctx context.Context) {
 						condition = append(condition, "("+when+")")
 					}
 				}
-				n := c.count(ctx, s.db, src.sel.rows(src, condition...))
+				n := c.Count(s.db, src.sel.rows(src, condition...))
 				c.broken = c.broken || n > 0
 				c.found(n, Problem{Code: CodePlan, Server: s.Name, Table: j.name, Column: o.column,
 					Message: "two references hold, and the same keys would have to follow " +

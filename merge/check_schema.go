@@ -2,7 +2,6 @@ package merge
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -147,16 +146,16 @@ func (c *schemaCheck) fires() {
 
 // undecided reports the tables and columns about which the plan does not decide, with what a draft would
 // choose from.
-func (c *schemaCheck) undecided(ctx context.Context) {
+func (c *schemaCheck) undecided() {
 	d := newDrafter(c.ws)
 	for name, planned := range sorted(c.ws.plan.Tables) {
 		c.openColumns(name)
 		if planned.Policy != NotDecided || !c.ws.known(name) {
 			continue
 		}
-		own, candidates, err := d.suggest(ctx, name)
+		own, candidates, err := d.suggest(c.Ctx, name)
 		if err != nil {
-			c.fail(fmt.Errorf("table %s: %w", name, err))
+			c.Fail(fmt.Errorf("table %s: %w", name, err))
 			return
 		}
 		p := Problem{Code: CodeUndecided, Table: name, Message: "nobody has decided what becomes of its rows",
@@ -170,7 +169,7 @@ func (c *schemaCheck) undecided(ctx context.Context) {
 }
 
 // columns compares the columns of each source with those of the target.
-func (c *schemaCheck) columns(ctx context.Context) {
+func (c *schemaCheck) columns() {
 	for _, j := range c.ws.order {
 		c.named(j)
 		for _, column := range stagedColumns(j, j.target.Keys()) {
@@ -179,7 +178,7 @@ func (c *schemaCheck) columns(ctx context.Context) {
 				Message: "the temporary tables of the merge have a column of their own with this name",
 				Remedy:  "rename the column on the servers and in the target for the time of the merge"})
 		}
-		c.ownKeys(ctx, j)
+		c.ownKeys(j)
 		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
 			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
 				"early could write rows twice or lose them",
@@ -302,12 +301,12 @@ func (c *schemaCheck) named(j *tableJob) {
 
 // ownKeys refuses keys by which rows become one if a column of them refers to the table itself. Whether two
 // rows have the same parent then depends on which rows have become one, and the other way round.
-func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) {
+func (c *schemaCheck) ownKeys(j *tableJob) {
 	if !j.plan.Policy.collapses() {
 		return
 	}
 	key, p := j.plan.Key, Problem{Code: CodePlan, Table: j.name}
-	counted := c.countedIn(ctx, j)
+	counted := c.countedIn(j)
 	switch {
 	case len(key) == 0:
 		p.Message = "the policy " + string(j.plan.Policy) + " makes rows one, and the plan does not say which"
@@ -349,15 +348,15 @@ func (c *schemaCheck) ownKeys(ctx context.Context, j *tableJob) {
 
 // countedIn returns a column of the key by which rows become one that a database counts, or "". A counted key
 // alone is none if most rows that are equal in it have the same name, too, as the towns of a map have.
-func (c *schemaCheck) countedIn(ctx context.Context, j *tableJob) string {
+func (c *schemaCheck) countedIn(j *tableJob) string {
 	for _, name := range j.plan.Key {
 		counts := func(src *sourceTable) bool { return src.table.Column(name).Counts() }
 		if !j.target.Column(name).Counts() && !slices.ContainsFunc(j.present(), counts) {
 			continue
 		}
 		if key := identityOf(j.target); len(j.plan.Key) == 1 && key != nil && key.Name == name {
-			alike, err := newDrafter(c.ws).alike(ctx, j.target, name)
-			if c.fail(err); len(alike) > 0 {
+			alike, err := newDrafter(c.ws).alike(c.Ctx, j.target, name)
+			if c.Fail(err); len(alike) > 0 {
 				return ""
 			}
 		}
@@ -472,7 +471,7 @@ func (c *schemaCheck) circles() {
 }
 
 // defaults warns of defaults that lead to rows, such as one that migrations have made, which get other keys.
-func (c *schemaCheck) defaults(ctx context.Context) {
+func (c *schemaCheck) defaults() {
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			parent, col := c.ws.jobs[ref.Parent], j.target.Column(ref.Columns[0])
@@ -487,7 +486,7 @@ func (c *schemaCheck) defaults(ctx context.Context) {
 				if own := db.Tables[parent.name].Column(key); own == nil || own.Family != sqldb.FamilyInt {
 					continue
 				}
-				if c.some(ctx, db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
+				if c.Any(db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
 					col.Default) {
 					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
 						Message: "the default " + col.Default + " leads to a row of " + parent.name +
@@ -533,17 +532,17 @@ func (c *schemaCheck) ambiguous() {
 
 // expressions tries the SQL in the plan. Otherwise a mistake in a sum would only show in Verify, when
 // everything is copied and the plan can no longer change.
-func (c *schemaCheck) expressions(ctx context.Context) {
+func (c *schemaCheck) expressions() {
 	ws := c.ws
 	for j, src := range ws.sources() {
 		db := src.owner.db
-		c.condition(ctx, db, j.name, "where:", j.plan.Where)
+		c.condition(db, j.name, "where:", j.plan.Where)
 		if j.exempts() {
-			c.condition(ctx, db, j.name, "when: of rename:", j.plan.Rename.When)
+			c.condition(db, j.name, "when: of rename:", j.plan.Rename.When)
 		}
 		for _, ref := range j.refs {
 			if src.table.Column(ref.Columns[0]) != nil {
-				c.condition(ctx, db, j.name, "when:", ref.When)
+				c.condition(db, j.name, "when:", ref.When)
 			}
 		}
 	}
@@ -552,16 +551,16 @@ func (c *schemaCheck) expressions(ctx context.Context) {
 	}
 	for _, s := range ws.plan.Conserve {
 		for _, src := range ws.jobs[s.Table].present() {
-			c.sum(ctx, src.owner.db, s, src.sel.rows(src))
+			c.sum(src.owner.db, s, src.sel.rows(src))
 		}
-		c.sum(ctx, ws.target, s, " FROM "+ws.target.Kind.Quote(s.Table))
+		c.sum(ws.target, s, " FROM "+ws.target.Kind.Quote(s.Table))
 	}
 }
 
 // tried reports a problem with SQL of the plan, unless the context has ended.
-func (c *schemaCheck) tried(ctx context.Context, err error, p Problem) {
-	if ctx.Err() != nil {
-		c.fail(err)
+func (c *schemaCheck) tried(err error, p Problem) {
+	if c.Ctx.Err() != nil {
+		c.Fail(err)
 	} else if err != nil {
 		p.Code, p.Message = CodePlan, fmt.Sprintf("%s: %v", p.Message, err)
 		c.report.problem(p)
@@ -569,37 +568,37 @@ func (c *schemaCheck) tried(ctx context.Context, err error, p Problem) {
 }
 
 // condition tries a condition of the plan on the rows of a table.
-func (c *schemaCheck) condition(ctx context.Context, d *sqldb.DB, table, where, text string) {
+func (c *schemaCheck) condition(d *sqldb.DB, table, where, text string) {
 	if text == "" {
 		return
 	}
-	_, err := d.Any(ctx, " FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
+	_, err := d.Any(c.Ctx, " FROM ", d.Kind.Quote(table), " AS s WHERE (", text, ") AND 1 = 0")
 	postgres := func(s *server) bool { return s.db.Kind == sqldb.PostgreSQL }
 	if err == nil && d.Kind == sqldb.MySQL && strings.Contains(text, `"`) &&
 		slices.ContainsFunc(c.ws.servers, postgres) {
 		err = errors.New("what stands in double quotes is a text there, and a name in PostgreSQL")
 	}
-	c.tried(ctx, err, Problem{Server: d.Name, Table: table,
+	c.tried(err, Problem{Server: d.Name, Table: table,
 		Message: "the database does not understand " + where + " " + text,
 		Remedy: "correct " + where + " of the table, which is a condition on its columns; if no way to write " +
 			"the name of one is understood by all servers, give it another one on copies and in the target"})
 }
 
 // sum tries a conserved sum over the rows that are selected.
-func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows string) {
+func (c *schemaCheck) sum(d *sqldb.DB, s ConservedSum, rows string) {
 	// {Gold} is the column Gold, quoted as each kind of database wants it.
 	column := regexp.MustCompile(`\{([^{}'"` + "`" + `]+)\}`)
 	text := column.ReplaceAllStringFunc(s.Expression, func(name string) string {
 		return d.Kind.Quote(name[1 : len(name)-1])
 	})
 	var value any
-	err := d.Row(ctx, d.SQL("SELECT ", d.Kind.AsText(text), rows), &value)
+	err := d.Row(c.Ctx, d.SQL("SELECT ", d.Kind.AsText(text), rows), &value)
 	if err == nil && value != nil { // otherwise there are no rows
 		if _, ok := new(big.Rat).SetString(sqldb.Text(value)); !ok {
 			err = fmt.Errorf("%s: %s is %q, which is not a number", d.Name, s.Expression, sqldb.Text(value))
 		}
 	}
-	c.tried(ctx, err, Problem{Server: d.Name, Table: s.Table,
+	c.tried(err, Problem{Server: d.Name, Table: s.Table,
 		Message: fmt.Sprintf("the sum %q cannot be computed", s.Name),
 		Remedy:  "correct its expression under conserve:, which every source and the target have to understand"})
 }
@@ -608,17 +607,17 @@ func (c *schemaCheck) sum(ctx context.Context, d *sqldb.DB, s ConservedSum, rows
 // says something else, and those that hold keys which change although the plan does not say what they are.
 // Their values would lead to other rows after the merge. It warns of those that may hold such keys, and of
 // those that do although the plan lists them as plain numbers.
-func (c *schemaCheck) closed(ctx context.Context) {
+func (c *schemaCheck) closed() {
 	earlier := c.ws.lock
-	if c.failed != nil || earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
+	if c.Err != nil || earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
 		return
 	}
 	if !c.running {
 		earlier = nil
 	}
-	now, _, err := survey(ctx, c.ws, earlier)
+	now, _, err := survey(c.Ctx, c.ws, earlier)
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return
 	}
 	c.report.Lock, c.ws.survey = now, now
@@ -639,7 +638,7 @@ func (c *schemaCheck) closed(ctx context.Context) {
 					plain && !certain {
 					continue
 				}
-				if c.saidOf(ctx, j.name, target.Name, key.When, said[target.Name]) ||
+				if c.saidOf(j.name, target.Name, key.When, said[target.Name]) ||
 					!certain && c.ws.saysNowhere(j, target.Name) {
 					continue
 				}
@@ -666,21 +665,21 @@ func (c *schemaCheck) closed(ctx context.Context) {
 
 // saidOf reports whether each row that a finding is about meets a condition of a reference of the plan, which
 // says where it leads.
-func (c *schemaCheck) saidOf(ctx context.Context, table, column, found, said string) bool {
+func (c *schemaCheck) saidOf(table, column, found, said string) bool {
 	return said != "" && !slices.ContainsFunc(c.ws.servers, func(s *server) bool {
 		col := s.db.Tables[table].Column(column)
-		return col != nil && c.some(ctx, s.db, " FROM ", s.db.Kind.Quote(table), " WHERE ",
+		return col != nil && c.Any(s.db, " FROM ", s.db.Kind.Quote(table), " WHERE ",
 			filledIn(s.db.Kind, col), " AND (", cmp.Or(found, "1 = 1"), ") AND CASE WHEN ", said,
 			" THEN 1 ELSE 0 END = 0")
 	})
 }
 
 // repeated warns of texts that repeat names which may change: they would keep the old ones.
-func (c *schemaCheck) repeated(ctx context.Context) {
-	if c.running || c.failed != nil {
+func (c *schemaCheck) repeated() {
+	if c.running || c.Err != nil {
 		return // check has said it
 	}
-	c.fail(newDrafter(c.ws).repeated(ctx, c.ws.plan, func(table string, o OpenColumn) {
+	c.Fail(newDrafter(c.ws).repeated(c.Ctx, c.ws.plan, func(table string, o OpenColumn) {
 		open := func(other OpenColumn) bool { return other.Column == o.Column }
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there

@@ -27,11 +27,11 @@ const maxRefused = 1000
 
 // all tries the tables of all servers. Before the conflicts are resolved, it tries every row; afterwards
 // those that change by a decision.
-func (c *valueCheck) all(ctx context.Context, decided bool) {
+func (c *valueCheck) all(decided bool) {
 	var trials []*sourceTable
 	p := c.ws.newProgress("check", 0)
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
-		if c.needed(ctx, src, decided) {
+		if c.needed(src, decided) {
 			trials = append(trials, src)
 			p.Total += c.report.table(j.name).Rows[s.Name]
 		}
@@ -39,7 +39,7 @@ func (c *valueCheck) all(ctx context.Context, decided bool) {
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		if slices.Contains(trials, src) {
 			r := &rehearsal{valueCheck: c, src: src, server: s.Name, decided: decided, progress: p}
-			r.run(ctx)
+			r.run()
 			r.tell()
 		}
 	})
@@ -49,26 +49,26 @@ func (c *valueCheck) all(ctx context.Context, decided bool) {
 }
 
 // needed reports whether a value of a source table could be one that the target does not keep.
-func (c *valueCheck) needed(ctx context.Context, src *sourceTable, decided bool) bool {
+func (c *valueCheck) needed(src *sourceTable, decided bool) bool {
 	if decided {
-		return c.decisions.decides(src) && !c.stagedNames(ctx, src)
+		return c.decisions.decides(src) && !c.stagedNames(src)
 	}
 	p, source := src.job.plan, src.owner.db
 	if c.grows(src) || source.Kind != c.ws.target.Kind || len(p.Set) > 0 || len(p.Convert) > 0 {
 		return true
 	}
-	theirs, err := source.Definition(ctx, src.table)
-	if c.fail(err); theirs == "" {
+	theirs, err := source.Definition(c.Ctx, src.table)
+	if c.Fail(err); theirs == "" {
 		return true
 	}
-	ours, err := c.ws.target.Definition(ctx, src.job.target)
-	c.fail(err)
+	ours, err := c.ws.target.Definition(c.Ctx, src.job.target)
+	c.Fail(err)
 	return theirs != ours
 }
 
 // stagedNames reports whether the decisions only give other names to rows of a source table, and the target
 // is known to take them: the stage, whose columns have the types of the target, has taken each of them.
-func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) bool {
+func (c *valueCheck) stagedNames(src *sourceTable) bool {
 	// PostgreSQL refuses an index entry that is too long, and the stage has no such index.
 	const most = 255
 	if !c.decisions.onlyRenames(src) || len(src.flags) > 0 {
@@ -77,8 +77,8 @@ func (c *valueCheck) stagedNames(ctx context.Context, src *sourceTable) bool {
 	if n := src.job.renameLimit(); (n == 0 || n > most) && !c.ws.target.Kind.Untyped() {
 		return false
 	}
-	plain, err := c.ws.target.Plain(ctx, src.job.target)
-	c.fail(err)
+	plain, err := c.ws.target.Plain(c.Ctx, src.job.target)
+	c.Fail(err)
 	return plain
 }
 
@@ -109,13 +109,13 @@ const remedyOfValue = "correct it on its server, give the column a value by set:
 
 const messageTooLong = "longer than the %d characters of the target, such as in row %s"
 
-func (r *rehearsal) run(ctx context.Context) {
+func (r *rehearsal) run() {
 	r.ws.stages++
 	name, j, err := fmt.Sprintf("merge_trial_%d", r.ws.stages), r.src.job, error(nil)
-	r.trial, err = sqldb.NewTrial(ctx, r.ws.target, j.target, name, r.src.columns(), r.src.raw)
+	r.trial, err = sqldb.NewTrial(r.Ctx, r.ws.target, j.target, name, r.src.columns(), r.src.raw)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		r.fail(err)
+	case err != nil && r.Ctx.Err() != nil:
+		r.Fail(err)
 		return
 	case err != nil:
 		r.report.warn(Problem{Code: CodeUncheckable, Server: r.server, Table: j.name,
@@ -137,8 +137,8 @@ func (r *rehearsal) run(ctx context.Context) {
 		}
 	}
 	input := &reader{src: r.src, size: r.ws.chunkRows, refused: r.unreadable}
-	r.fail(notEnough(input.all(ctx, func(read chunk) error {
-		if r.named >= maxRefused || r.failed != nil {
+	r.Fail(notEnough(input.all(r.Ctx, func(read chunk) error {
+		if r.named >= maxRefused || r.Err != nil {
 			return errEnough
 		}
 		r.progress.add(j.name, r.server, len(read.rows))
@@ -147,17 +147,17 @@ func (r *rehearsal) run(ctx context.Context) {
 				read.rows[i].before = slices.Clone(read.rows[i].values)
 			}
 		}
-		rows, err := r.decisions.apply(ctx, r.src, read.rows)
+		rows, err := r.decisions.apply(r.Ctx, r.src, read.rows)
 		if err != nil {
 			return err
 		}
 		if r.decided {
 			rows = slices.DeleteFunc(rows, row.unchanged)
 		}
-		r.try(ctx, r.fitting(rows))
+		r.try(r.fitting(rows))
 		return nil
 	})))
-	r.fail(r.trial.Drop(context.WithoutCancel(ctx)))
+	r.Fail(r.trial.Drop(context.WithoutCancel(r.Ctx)))
 }
 
 // fitting notes rows with a NULL where the target takes none, and with texts that are longer than a column of
@@ -187,38 +187,38 @@ func (r *rehearsal) fitting(rows []row) []row {
 }
 
 // try writes rows. If the target refuses them, it tries each half, until it is known which rows it refuses.
-func (r *rehearsal) try(ctx context.Context, rows []row) {
-	if len(rows) == 0 || r.named >= maxRefused || r.failed != nil {
+func (r *rehearsal) try(rows []row) {
+	if len(rows) == 0 || r.named >= maxRefused || r.Err != nil {
 		return
 	}
-	err := r.trial.Write(ctx, sqldb.Mapped(rows, func(r row) []any { return r.values }))
+	err := r.trial.Write(r.Ctx, sqldb.Mapped(rows, func(r row) []any { return r.values }))
 	var refused *sqldb.RefusedError
 	switch {
 	case err == nil:
-		r.compare(ctx, rows)
-	case ctx.Err() != nil || !errors.As(err, &refused):
-		r.fail(err)
+		r.compare(rows)
+	case r.Ctx.Err() != nil || !errors.As(err, &refused):
+		r.Fail(err)
 	case len(rows) == 1:
-		r.blame(ctx, rows[0], refused)
+		r.blame(rows[0], refused)
 	default:
 		half := len(rows) / 2
-		r.try(ctx, rows[:half])
-		r.try(ctx, rows[half:])
+		r.try(rows[:half])
+		r.try(rows[half:])
 	}
 }
 
 // blame finds the column in which the target refuses a row.
-func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedError) {
+func (r *rehearsal) blame(row row, cause *sqldb.RefusedError) {
 	r.named++
 	key := sqldb.KeyText(row.key)
 	for n := range r.src.pairs {
 		index := (r.guilty + n) % len(r.src.pairs) // mostly it is the same column again
-		err := r.trial.Takes(ctx, index, row.values[index])
+		err := r.trial.Takes(r.Ctx, index, row.values[index])
 		refused := cause
 		switch {
 		case err == nil && !r.trial.Names(cause, index):
-		case err != nil && (ctx.Err() != nil || !errors.As(err, &refused)):
-			r.fail(err)
+		case err != nil && (r.Ctx.Err() != nil || !errors.As(err, &refused)):
+			r.Fail(err)
 			return
 		default:
 			r.guilty = index
@@ -231,11 +231,11 @@ func (r *rehearsal) blame(ctx context.Context, row row, cause *sqldb.RefusedErro
 }
 
 // compare reads the rows back.
-func (r *rehearsal) compare(ctx context.Context, rows []row) {
+func (r *rehearsal) compare(rows []row) {
 	if len(r.compared) == 0 {
 		return
 	}
-	r.fail(r.trial.Each(ctx, r.compared, func(n int, values []any) {
+	r.Fail(r.trial.Each(r.Ctx, r.compared, func(n int, values []any) {
 		for i, index := range r.compared {
 			if wrote := rows[n].values[index]; !sqldb.Same(wrote, values[i], r.src.pairs[index].target, r.src.raw) {
 				r.find(CodeChanged, index, fmt.Sprintf(

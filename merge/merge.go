@@ -49,7 +49,7 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 				"a fresh one"})
 		return report, nil
 	}
-	return newChecker(m.ws, &decisions{ws: m.ws}).check(ctx)
+	return newChecker(ctx, m.ws, &decisions{ws: m.ws}).check()
 }
 
 // Run merges, or resumes a merge that was interrupted. On a complete target it changes nothing.

@@ -169,9 +169,9 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
-	g := &gapSearch{ws: o.ws, refer: referring(o.ws)}
-	if g.place(ctx, tables); g.failed != nil {
-		return g.failed
+	g := &gapSearch{Asker: sqldb.NewAsker(ctx), ws: o.ws, refer: referring(o.ws)}
+	if g.place(tables); g.Err != nil {
+		return g.Err
 	}
 	for _, t := range tables {
 		if t.why != "" {
@@ -267,9 +267,9 @@ func (o *keyOffsets) newKey(share tableServer, key any) any {
 
 // gapSearch looks for ranges in which keys are apart from everything that may be one of the old keys.
 type gapSearch struct {
-	ws     *workspace
-	refer  map[string][]holding // by table, the columns that are known to refer to it
-	failed error                // the first one; what is found after it is of no use
+	*sqldb.Asker
+	ws    *workspace
+	refer map[string][]holding // by table, the columns that are known to refer to it
 }
 
 // holding is a column that may hold keys, in all of it or in some bits.
@@ -301,7 +301,7 @@ type apartTable struct {
 // place looks for a gap that all tables can share, because no old key lies in it, and otherwise for one for
 // each cluster of them. Keys that begin at a number of the game's own choice stay above it, because the game
 // may tell by it what a number is.
-func (g *gapSearch) place(ctx context.Context, tables []*apartTable) {
+func (g *gapSearch) place(tables []*apartTable) {
 	for _, t := range tables {
 		g.bind(t)
 	}
@@ -317,22 +317,22 @@ func (g *gapSearch) place(ctx context.Context, tables []*apartTable) {
 			t.above = max(t.above, least-1)
 		}
 	}
-	if len(low) > 0 && g.find(ctx, low) {
+	if len(low) > 0 && g.find(low) {
 		clusters = slices.DeleteFunc(clusters, func(c []*apartTable) bool { return c[0].begins() < ordinary })
 	}
 	for _, cluster := range clusters {
-		g.placeCluster(ctx, cluster)
+		g.placeCluster(cluster)
 	}
 }
 
 // placeCluster looks for a gap that a cluster can share. Tables whose keys have to fit into a narrower
 // column than those of the other ones get gaps of their own if they have to.
-func (g *gapSearch) placeCluster(ctx context.Context, cluster []*apartTable) {
+func (g *gapSearch) placeCluster(cluster []*apartTable) {
 	slices.SortStableFunc(cluster, func(a, b *apartTable) int { return cmp.Compare(b.bound, a.bound) })
-	for spread(cluster); !g.find(ctx, cluster) && len(cluster) > 1; spread(cluster) {
+	for spread(cluster); !g.find(cluster) && len(cluster) > 1; spread(cluster) {
 		last := len(cluster) - 1
 		spread(cluster[last:])
-		g.find(ctx, cluster[last:])
+		g.find(cluster[last:])
 		cluster = cluster[:last]
 	}
 }
@@ -417,7 +417,7 @@ func (g *gapSearch) bind(t *apartTable) {
 
 // find finds the lowest gap for tables that share it. It reports whether there is one; if not, each table
 // says why.
-func (g *gapSearch) find(ctx context.Context, tables []*apartTable) bool {
+func (g *gapSearch) find(tables []*apartTable) bool {
 	gap := Gap{}
 	var need, above int64
 	narrowest := tables[0]
@@ -443,7 +443,7 @@ func (g *gapSearch) find(ctx context.Context, tables []*apartTable) bool {
 	}
 	for _, c := range slices.Compact(columns) {
 		for _, d := range g.ws.databases() {
-			free = g.outside(ctx, free, d, c, need)
+			free = g.outside(free, d, c, need)
 		}
 	}
 	if len(free) == 0 {
@@ -501,10 +501,10 @@ const mostGaps = 10_000
 // outside returns the ranges of at least so many numbers in which a column of a database has no value. In a
 // column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
 // document.
-func (g *gapSearch) outside(ctx context.Context, all ranges, d *sqldb.DB, held holding, need int64) ranges {
+func (g *gapSearch) outside(all ranges, d *sqldb.DB, held holding, need int64) ranges {
 	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
 	lacks := func(name string) bool { return t.Column(name) == nil }
-	if len(all) == 0 || g.failed != nil || slices.ContainsFunc(columns, lacks) {
+	if len(all) == 0 || slices.ContainsFunc(columns, lacks) {
 		return all
 	}
 	c, list, rest := t.Column(held.Name), "", ""
@@ -517,7 +517,7 @@ func (g *gapSearch) outside(ctx context.Context, all ranges, d *sqldb.DB, held h
 			all[len(all)-1].greatest)
 	}
 	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
-	g.failed = d.EachSteady(ctx, q, func(values []any) error {
+	g.Each(d, q, func(values []any) bool {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {
 			text = strconv.FormatFloat(f, 'f', -1, 64)
@@ -527,7 +527,7 @@ func (g *gapSearch) outside(ctx context.Context, all ranges, d *sqldb.DB, held h
 				all = all.without(keySpan{n, n}, need)
 			}
 		}
-		return nil
+		return true
 	})
 	return all
 }

@@ -45,14 +45,14 @@ func (r *runner) run(ctx context.Context) (report *RunReport, err error) {
 	case state.name != "":
 		report.Resumed = true
 		// The sources are what they were, and so are the rows of the target that this looks at.
-		c := newChecker(r.ws, r.temporary).checking
-		if r.ws.elsewhere.find(ctx, c); c.failed != nil {
-			return report, c.failed
+		c := newChecker(ctx, r.ws, r.temporary).checking
+		if r.ws.elsewhere.find(c); c.Err != nil {
+			return report, c.Err
 		}
 	default:
-		c := newChecker(r.ws, r.temporary)
+		c := newChecker(ctx, r.ws, r.temporary)
 		c.schema.running = true
-		if report.Check, err = c.check(ctx); err != nil {
+		if report.Check, err = c.check(); err != nil {
 			return report, err
 		}
 		if report.Check.Verdict == Undecided {

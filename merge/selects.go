@@ -515,14 +515,14 @@ const (
 )
 
 // find looks at every reference, parents first.
-func (e *elsewhere) find(ctx context.Context, c *checking) {
+func (e *elsewhere) find(c *checking) {
 	e.known = map[string]verdict{}
 	c.eachSource(func(j *tableJob, src *sourceTable, s *server) {
 		for _, ref := range j.refs {
 			if !e.judges(j, src, ref) {
 				continue
 			}
-			v := e.look(ctx, c, j, src, ref)
+			v := e.look(c, j, src, ref)
 			p := Problem{Code: CodeOrphan, Server: s.Name, Table: j.name, Column: strings.Join(ref.Columns, ", ")}
 			if v.many {
 				p.Message = fmt.Sprintf("at least %d different values of the reference lead to rows of %s that "+
@@ -624,8 +624,7 @@ type verdict struct {
 }
 
 // look finds the values of a reference that lead to no row of their own server.
-func (e *elsewhere) look(ctx context.Context, c *checking, j *tableJob, src *sourceTable,
-	ref sqldb.Reference) (v verdict) {
+func (e *elsewhere) look(c *checking, j *tableJob, src *sourceTable, ref sqldb.Reference) (v verdict) {
 	sel := src.sel
 	skipped := e.ws.jobs[ref.Parent] == nil
 	missing := sel.orphan(j, ref, "s")
@@ -641,8 +640,8 @@ func (e *elsewhere) look(ctx context.Context, c *checking, j *tableJob, src *sou
 		q.Add(" AND (", j.plan.Where, ")")
 	}
 	var batch [][]any
-	judge := func() error {
-		there, open := e.there(ctx, c, src, ref, batch)
+	judge := func() (more bool) {
+		there, open := e.there(c, src, ref, batch)
 		for i, key := range batch {
 			if there[i] != skipped {
 				v.listed = append(v.listed, constants(sel.kind, key))
@@ -652,27 +651,23 @@ func (e *elsewhere) look(ctx context.Context, c *checking, j *tableJob, src *sou
 			}
 		}
 		batch = nil
-		if v.many = len(v.listed) > mostElsewhere || v.bytes > longestElsewhere; v.many || c.failed != nil {
-			return errEnough
-		}
-		return nil
+		v.many = len(v.listed) > mostElsewhere || v.bytes > longestElsewhere
+		return !v.many
 	}
 	v.none = true
-	c.each(ctx, src.owner.db, q, func(values []any) error {
+	c.Each(src.owner.db, q, func(values []any) bool {
 		v.none = false
 		for i, name := range ref.Columns {
 			value, ok := src.table.Column(name).Key(sel.kind, values[i])
 			if !ok {
-				return nil // a value of SQLite that no key is
+				return true // a value of SQLite that no key is
 			}
 			values[i] = value
 		}
-		if batch = append(batch, values); len(batch) == askedAtOnce {
-			return judge()
-		}
-		return nil
+		batch = append(batch, values)
+		return len(batch) < askedAtOnce || judge()
 	})
-	_ = judge() // of the rest
+	judge() // the rest
 	return v
 }
 
@@ -687,14 +682,14 @@ func constants(k sqldb.Kind, key []any) string {
 
 // there tells which of some values lead to a row of another server or, if the plan skips the parent, of the
 // target. It reports whether the others may all the same lead to a row, in other letters.
-func (e *elsewhere) there(ctx context.Context, c *checking, src *sourceTable, ref sqldb.Reference,
+func (e *elsewhere) there(c *checking, src *sourceTable, ref sqldb.Reference,
 	keys [][]any) (there []bool, open bool) {
 	there = make([]bool, len(keys))
 	parent := e.ws.jobs[ref.Parent]
 	if parent == nil {
 		t := e.ws.target
 		clause := " FROM " + t.Kind.Quote(ref.Parent) + " AS s WHERE 1 = 1"
-		e.held(ctx, c, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
+		e.held(c, t, t.Tables[ref.Parent], clause, src, ref, keys, there)
 		return there, false
 	}
 	for k, other := range parent.sources {
@@ -707,14 +702,14 @@ func (e *elsewhere) there(ctx context.Context, c *checking, src *sourceTable, re
 			open = open || e.yardstick(db, other.table, ref, i) == sqldb.Unknown
 		}
 		if k != src.server {
-			e.held(ctx, c, db, other.table, other.sel.rows(other), src, ref, keys, there)
+			e.held(c, db, other.table, other.sel.rows(other), src, ref, keys, there)
 		}
 	}
 	return there, open
 }
 
 // held notes which of some values a table holds, among the rows that the rest of a statement selects.
-func (e *elsewhere) held(ctx context.Context, c *checking, db *sqldb.DB, table *sqldb.Table, clause string,
+func (e *elsewhere) held(c *checking, db *sqldb.DB, table *sqldb.Table, clause string,
 	src *sourceTable, ref sqldb.Reference, keys [][]any, there []bool) {
 	q := db.SQL("SELECT x.merge_n FROM (")
 	between := ""
@@ -744,12 +739,12 @@ func (e *elsewhere) held(ctx context.Context, c *checking, db *sqldb.DB, table *
 		q.Add(" AND ", table.Column(name).Equals(db.Kind, "s."+db.Kind.Quote(name), "x.merge_"+strconv.Itoa(i),
 			e.yardstick(db, table, ref, i)))
 	}
-	c.each(ctx, db, q.Add(")"), func(values []any) error {
+	c.Each(db, q.Add(")"), func(values []any) bool {
 		n, err := strconv.Atoi(sqldb.Text(values[0]))
-		if err == nil {
+		if c.Fail(err); err == nil {
 			there[n] = true
 		}
-		return err
+		return true
 	})
 }
 

@@ -54,6 +54,22 @@ func (a *Asker) Number(d *DB, s *Statement) (n int64) {
 	return n
 }
 
+// Count returns how many rows the rest of a statement selects, from its FROM on.
+func (a *Asker) Count(d *DB, from ...string) (n int64) {
+	if a.Err == nil {
+		n, a.Err = d.Count(a.Ctx, from...)
+	}
+	return n
+}
+
+// Any reports whether the rest of a statement selects a row, from its FROM on.
+func (a *Asker) Any(d *DB, from ...string) (found bool) {
+	if a.Err == nil {
+		found, a.Err = d.Any(a.Ctx, from...)
+	}
+	return found
+}
+
 // Each calls fn for every row of a result, until it returns false.
 func (a *Asker) Each(d *DB, s *Statement, fn func(values []any) bool) {
 	if a.Err != nil {
