@@ -28,7 +28,7 @@ type caller struct {
 // keys are in columns that are called alike.
 func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
-	l.beyond, l.words = map[string]Finding{}, l.c.lastWords()
+	l.beyond, l.words = map[string]Finding{}, l.lastWords()
 	settled, inRange := map[Column]bool{}, map[Column][]Column{}
 	add := func(to map[string][]Column, name string, key Column) {
 		if !slices.Contains(to[name], key) {
@@ -90,9 +90,9 @@ func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 
 // lastWords returns the words of four letters or more in the names of tables, and those that names of columns
 // end with.
-func (c *Census) lastWords() (all []string) {
+func (l *caller) lastWords() (all []string) {
 	const short = 3
-	for _, d := range c.servers {
+	for _, d := range l.c.servers {
 		for name, t := range d.Tables {
 			all = append(all, wordsOf(name)...)
 			for _, col := range t.Columns {
