@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -135,14 +134,8 @@ func (t *frameTable) oneCellOf(stmt *gorm.Statement) *slot {
 	return nil
 }
 
-// slotOf returns where the frame of a statement stands unless the slot is occupied. The address of the
-// statement decides, because Go does not move what lies on the heap; hash/maphash relies on that as well.
-// Every create asks several times, so the time of a better hash would be felt.
-func (t *frameTable) slotOf(stmt *gorm.Statement) *slot {
-	const fibonacci = 0x9E3779B97F4A7C15     // 2^64 by the golden ratio: neighbors come to lie far apart
-	address := uintptr(unsafe.Pointer(stmt)) // reflect tells it as well, by a call
-	return &t.slots[uint64(address)*fibonacci>>(64-slotBits)]
-}
+// slotOf returns where the frame of a statement stands unless the slot is occupied.
+func (t *frameTable) slotOf(stmt *gorm.Statement) *slot { return &t.slots[spread(stmt, slotBits)] }
 
 // open makes the frame of a statement. If a panic ended the statement before, the new frame replaces
 // the old one.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -30,9 +32,16 @@ type PlanCache struct {
 	Models  map[reflect.Type]bool
 	Watcher Watcher
 
-	plans sync.Map   // by the schema
-	mu    sync.Mutex // held while a plan is made, because that changes the schema
+	// recent is a small table of plans in front of the map plans. The address of a schema chooses its element,
+	// and a newer plan overwrites an older one there. Every create looks up a plan, and a map takes several
+	// times as long.
+	recent [1 << recentBits]atomic.Pointer[Plan]
+	plans  sync.Map   // all plans, by the schema
+	mu     sync.Mutex // held while a plan is made, because that changes the schema
 }
+
+// recentBits is the binary logarithm of the number of recent plans.
+const recentBits = 6
 
 // Watcher is told of models, for what a program should know of them. Its functions may be nil. They may be
 // called by several goroutines at once, and may create rows.
@@ -70,9 +79,25 @@ func (c *PlanCache) planOf(stmt *gorm.Statement) *Plan {
 
 // known returns the plan of a schema if it was made already.
 func (c *PlanCache) known(s *schema.Schema) *Plan {
+	recent := &c.recent[spread(s, recentBits)]
+	if p := recent.Load(); p != nil && p.schema == s {
+		return p
+	}
 	found, _ := c.plans.Load(s)
-	p, _ := found.(*Plan)
+	p, is := found.(*Plan)
+	if is {
+		recent.Store(p)
+	}
 	return p
+}
+
+// spread returns a number of so many bits for what a pointer leads to. Its address decides, because Go does
+// not move what lies on the heap; hash/maphash relies on that as well. Every create asks several times, so
+// the time of a better hash would be felt.
+func spread[T any](pointer *T, bits int) uint64 {
+	const fibonacci = 0x9E3779B97F4A7C15        // 2^64 by the golden ratio: neighbors come to lie far apart
+	address := uintptr(unsafe.Pointer(pointer)) // reflect tells it as well, by a call
+	return uint64(address) * fibonacci >> (64 - bits)
 }
 
 // Prepare makes the plan of a schema and tells GORM that its tagged fields are plain columns.
