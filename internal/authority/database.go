@@ -681,9 +681,9 @@ func (d Database) insert(ctx context.Context, subject string, n Note, tableIsMis
 }
 
 // transact does something in a transaction of its own, where that is needed: a session of MySQL may have
-// been set to commit nothing by itself, and what is written in a transaction that somebody has left open might
-// be rolled back with it. A transaction, which cannot begin another, does it as it is. While somebody else
-// writes, it is tried again.
+// been set to commit nothing by itself, and what is written in a transaction that somebody has left open
+// might be rolled back with it. A transaction, which cannot begin another, does it as it is. While somebody
+// else writes, it is tried again.
 func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error) error {
 	return sqltable.Persist(ctx, func() (err error) {
 		if !needed {
@@ -705,8 +705,8 @@ func (d Database) transact(ctx context.Context, needed bool, do func(Pool) error
 			return do(d.Pool)
 		}
 		var opts *sql.TxOptions
-		if d.Autocommits {
-			opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead} // the session may read what is never committed
+		if d.Autocommits { // the session may read what is never committed
+			opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
 		}
 		return dialect.Transact(ctx, beginner, opts, func(tx *sql.Tx) error { return do(tx) })
 	})
