@@ -386,7 +386,7 @@ func (d Database) lastWindow(ctx context.Context, leases string) (string, error)
 	seen := d.place.IsThere && leases == d.place.Table
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, seen, d.leases(leases)); err == nil {
-			all, err = dialect.Texts(ctx, q, statement)
+			_, all, err = dialect.Query[[]string](ctx, q, statement) // a NULL is refused: it ends no window
 		}
 		return err
 	})
@@ -636,7 +636,7 @@ func (d Database) rows(ctx context.Context, subjects ...any) (map[string]Note, e
 	}
 	err := d.transact(ctx, d.Autocommits, func(q Pool) (err error) {
 		if err = sqltable.Check(ctx, q, d.Dialect, d.place.IsBeside, d.quoted()); err == nil {
-			all, err = dialect.Texts(ctx, q, s.String(), s.Args...)
+			_, all, err = dialect.Query[[]string](ctx, q, s.String(), s.Args...) // a NULL is refused, too
 		}
 		return err
 	})
