@@ -105,7 +105,11 @@ func (m *Merge) Verify(ctx context.Context) (*VerifyReport, error) {
 	}
 	p.report()
 	report.Checks = sqldb.Mapped(findings, func(f verify.Finding) Comparison { return Comparison(f) })
-	report.Failed = slices.DeleteFunc(slices.Clone(report.Checks), func(c Comparison) bool { return c.OK })
+	for _, c := range report.Checks {
+		if !c.OK {
+			report.Failed = append(report.Failed, c)
+		}
+	}
 	report.OK = len(report.Failed) == 0
 	report.Seal, report.Took = hashOf(report), time.Since(began)
 	return report, nil
