@@ -275,20 +275,24 @@ func (c *dataCheck) ofOthers(s *server, name place, query *sqldb.Statement) (oth
 func (c *dataCheck) padded(j *tableJob, src *sourceTable, s *server) {
 	for _, l := range j.follows.links {
 		own := src.table.Column(l.column)
+		index := slices.IndexFunc(src.pairs, func(p pair) bool { return p.source.Name == l.column })
 		if own == nil || own.Family != sqldb.FamilyText || l.path != "" || j.plan.Set[l.column] != "" ||
-			c.ws.jobs[l.parent].plan.Renumber == "" {
+			c.ws.jobs[l.parent].plan.Renumber == "" || index < 0 {
 			continue
 		}
-		k, n := s.db.Kind, int64(0)
-		column, varies := k.Quote(l.column), strings.HasPrefix(own.Declared, "character varying")
+		n, column, varies := int64(0), src.sel.by(own), strings.HasPrefix(own.Declared, "character varying")
 		fixed := strings.HasPrefix(own.Declared, "char") && !varies // and filled up with blanks
-		blanks := l.list == "" && l.when == "" && !fixed
-		q := s.db.SQL("SELECT ", column, " FROM ", k.Quote(src.table.Name), " WHERE ", column, " LIKE '%0%' OR ",
-			column, " LIKE ' %' OR ", column, " LIKE '% '")
+		blanks := l.list == "" && l.when == ""
+		// As it is copied: without rows that are left out, and references that lead nowhere.
+		q := s.db.SQL("SELECT ", src.sel.expressions(src, false)[index], src.sel.rows(src, fmt.Sprintf(
+			"(%[1]s LIKE '%%0%%' OR %[1]s LIKE ' %%' OR %[1]s LIKE '%% ')", column)))
 		c.Each(s.db, q, func(values []any) bool {
 			keys := []string{sqldb.Text(values[0])}
-			if l.list != "" {
+			switch {
+			case l.list != "":
 				keys = strings.Split(keys[0], l.list)
+			case fixed:
+				keys[0] = strings.TrimRight(keys[0], " ")
 			}
 			key := strings.TrimSpace(keys[0])
 			blank := blanks && key != keys[0] && key != "" && strings.Trim(key, "0123456789") == ""

@@ -216,3 +216,41 @@ func TestKeysAmongBlanksAreRefusedBeforeAnyRowIsCopied(t *testing.T) {
 		}
 	})
 }
+
+// Of the keys among blanks only those count that are copied and lead to a row, and blanks behind a fixed text are
+// none.
+func TestKeysAmongBlanksThatAreNotCopiedAreNotRefused(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE pets (id INTEGER NOT NULL PRIMARY KEY)",
+			"CREATE TABLE toys (id BIGINT NOT NULL PRIMARY KEY, pet VARCHAR(9), fixed CHAR(9))"}
+		server := func(n int, pet, fixed string) []string {
+			return []string{"INSERT INTO pets VALUES (1), (2)", fmt.Sprintf("INSERT INTO toys VALUES (%s, '%s', '%s')", id(n, 1), pet, fixed)}
+		}
+		for name, c := range map[string]struct {
+			pet, fixed string
+			toys       merge.TablePlan
+			gone       merge.GivenUp
+			refused    bool
+		}{
+			"where:":                {pet: " 1", fixed: "1", toys: merge.TablePlan{Where: "pet NOT LIKE ' %'"}, gone: merge.GivenUp{Filtered: 1}},
+			"orphans: null":         {pet: " 9", fixed: "1", toys: merge.TablePlan{Orphans: "null"}, gone: merge.GivenUp{}},
+			"orphans: drop":         {pet: " 9", fixed: "1", toys: merge.TablePlan{Orphans: "drop"}, gone: merge.GivenUp{Orphans: 1}},
+			"blanks before a fixed": {pet: "1", fixed: " 1", refused: true},
+		} {
+			p := c.toys
+			p.Policy, p.References = merge.Copy, []merge.Reference{{Column: "pet", Table: "pets"}, {Column: "fixed", Table: "pets"}}
+			_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Apart},
+				"toys": &p}, server(1, "2", "1"), server(2, c.pet, c.fixed))
+			if c.gone != (merge.GivenUp{}) {
+				plan.GivesUp = map[string]merge.GivenUp{"toys": c.gone}
+			}
+			report, found := problems(t, opened(t, plan))
+			if refused := report.Verdict == merge.Undecided; refused != c.refused {
+				t.Errorf("%s: check found %v", name, found)
+			} else if !refused {
+				run(t, opened(t, plan))
+			}
+		}
+	})
+}
