@@ -423,7 +423,7 @@ func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 		if len(twice) > 0 {
 			return false
 		}
-		d.Each(db, db.SQL("SELECT ", names, from), func(values []any) bool {
+		d.EachSteady(db, db.SQL("SELECT ", names, from), func(values []any) bool {
 			if seen.knew(sqldb.KeyText(values)) {
 				equal++
 			}
@@ -1011,7 +1011,7 @@ func (d *drafter) shared(t *sqldb.Table, n foundName) (found int) {
 			continue
 		}
 		name, where := d.reading(i, t.Name, n.column.Name)
-		d.Each(s.db, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) bool {
+		d.EachSteady(s.db, s.db.SQL("SELECT ", name, where, " <> ''"), func(values []any) bool {
 			text := sqldb.Text(values[0])
 			document := strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text))
 			if !document && seen.knew(text) && d.had(t, n, i, text) {

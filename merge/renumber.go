@@ -517,7 +517,7 @@ func (g *gapSearch) outside(all ranges, d *sqldb.DB, held holding, need int64) r
 			all[len(all)-1].greatest)
 	}
 	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
-	g.Each(d, q, func(values []any) bool {
+	g.EachSteady(d, q, func(values []any) bool {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {
 			text = strconv.FormatFloat(f, 'f', -1, 64)

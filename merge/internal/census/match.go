@@ -312,7 +312,7 @@ func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
 		limit = "" // The first rows of such a table are any.
 	}
 	q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit)
-	c.Each(d, q, func(values []any) bool {
+	c.EachSteady(d, q, func(values []any) bool {
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
 		sum += hash.Sum64()

@@ -71,12 +71,19 @@ func (a *Asker) Any(d *DB, from ...string) (found bool) {
 }
 
 // Each calls fn for every row of a result, until it returns false.
-func (a *Asker) Each(d *DB, s *Statement, fn func(values []any) bool) {
+func (a *Asker) Each(d *DB, s *Statement, fn func(values []any) bool) { a.fetch(d, s, Fetch{}, fn) }
+
+// EachSteady is Each for a statement that is steady.
+func (a *Asker) EachSteady(d *DB, s *Statement, fn func(values []any) bool) {
+	a.fetch(d, s, Fetch{Steady: true}, fn)
+}
+
+func (a *Asker) fetch(d *DB, s *Statement, f Fetch, fn func(values []any) bool) {
 	if a.Err != nil {
 		return
 	}
 	enough := errors.New("enough")
-	err := d.EachSteady(a.Ctx, s, func(values []any) error {
+	err := d.Fetch(a.Ctx, s, f, func(values []any) error {
 		if fn(values) && a.Err == nil {
 			return nil
 		}
