@@ -21,14 +21,14 @@ type caller struct {
 	refers  map[Column]int      // how many columns hold a key, or may
 	beyond  map[string]Finding  // by name, columns whose numbers are sums of a key and another number
 	glued   bool                // names of columns that refer end in id without a mark before it
-	words   []string            // longer ones in the names of tables, or at the end of those of columns
+	tails   map[Column][]string // by key, the words to which that of its table adds something
 }
 
 // find asks about columns of the tables for which looks is true. The findings about other columns say which
 // keys are in columns that are called alike.
 func (l *caller) find(all []Finding, looks func(table string) bool) []Finding {
 	l.parents, l.ends, l.refers = map[string][]Column{}, map[string][]Column{}, map[Column]int{}
-	l.beyond, l.words = map[string]Finding{}, l.lastWords()
+	l.beyond, l.tails = map[string]Finding{}, l.tailsOf(l.c.keys)
 	settled, inRange := map[Column]bool{}, map[Column][]Column{}
 	add := func(to map[string][]Column, name string, key Column) {
 		if !slices.Contains(to[name], key) {
@@ -105,6 +105,22 @@ func (l *caller) lastWords() (all []string) {
 	return slices.DeleteFunc(slices.Compact(all), func(w string) bool { return len(w) <= short })
 }
 
+// tailsOf returns the words of the names here to which the tables of keys add something, as usergroups does to
+// group, and topicprefixes to prefix.
+func (l *caller) tailsOf(keys []Column) map[Column][]string {
+	words, all := l.lastWords(), map[Column][]string{}
+	for _, key := range keys {
+		called := l.c.wordsOf(key.Table)
+		table := called[len(called)-1]
+		for _, end := range words {
+			if end != table && strings.HasSuffix(table, end) {
+				all[key] = append(all[key], end)
+			}
+		}
+	}
+	return all
+}
+
 // columns returns the columns of a table on any server that may hold a key: whole numbers, and texts, which
 // may be written as numbers.
 func (l *caller) columns(table string) (all []Column) {
@@ -145,7 +161,10 @@ func (l *caller) ask(col Column) (f Finding) {
 	own := last == "parent" || isKey(words) && words[len(words)-2] == "parent" // in the same table
 	isText := l.c.is(col, sqldb.FamilyText)
 	unique := slices.Contains(l.c.keys, col)
-	like := func(parent Column) bool { return !isYesOrNo(words) && l.endsLike(last, parent) }
+	like := func(parent Column) bool { // as oldgroup, where there are usergroups
+		ends := func(tail string) bool { return strings.HasSuffix(last, tail) }
+		return !isYesOrNo(words) && slices.ContainsFunc(l.tails[parent], ends)
+	}
 	if isText || unique { // few texts and keys are anything but what they are called
 		ends, key, person, like = nil, false, false, func(Column) bool { return false }
 	}
@@ -196,16 +215,6 @@ func (l *caller) ask(col Column) (f Finding) {
 		f.When = l.c.bare(col) + none
 	}
 	return f
-}
-
-// endsLike reports whether a word ends with a word of the names here to which that of a table adds something,
-// as oldgroup does where there are usergroups and groups, and prefix where there are topicprefixes.
-func (l *caller) endsLike(word string, parent Column) bool {
-	called := l.c.wordsOf(parent.Table)
-	table := called[len(called)-1]
-	return slices.ContainsFunc(l.words, func(end string) bool {
-		return end != table && strings.HasSuffix(table, end) && strings.HasSuffix(word, end)
-	})
 }
 
 // noText returns the condition that leaves out a text that means none, if one does.

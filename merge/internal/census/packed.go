@@ -497,14 +497,16 @@ func inOrder[K comparable, V any](m map[K]V) []K {
 func (p *packer) near(col Column, where part) Finding {
 	f := Finding{Column: col, As: where.as, Hits: map[Column]string{}}
 	for _, key := range p.c.keys {
-		all, hits := 0, int64(0)
+		var all, near, hits int64
+		for i, values := range p.parts[where].values {
+			all, near = all+int64(len(values)), near+p.c.spans[key][i].count(maps.Keys(values))
+		}
 		for i, d := range p.c.servers {
-			values := slices.Collect(maps.Keys(p.parts[where].values[i]))
-			if all += len(values); p.c.spans[key][i].count(slices.Values(values)) > 0 { // which costs nothing
-				hits += p.c.keysAmong(d, key, values)
+			if near > 0 && 2*near >= all { // the range has said it, which costs nothing
+				hits += p.c.keysAmong(d, key, slices.Collect(maps.Keys(p.parts[where].values[i])))
 			}
 		}
-		if hits > 0 && 2*hits >= int64(all) {
+		if hits > 0 && 2*hits >= all {
 			f.Hits[key] = "a sample"
 		}
 	}
