@@ -369,10 +369,11 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 		p.Note = strings.Join(append([]string{p.Note}, equal...), "; ")
 		return candidates
 	}
-	if len(found) > 0 && !isName(found[0].column.Name) && found[0].shared < fewShared {
+	if len(found) > 0 && found[0].mayBeChance() {
 		own := map[Renumbering]string{Apart: ", with renumber: apart"}[p.Renumber]
 		p.Renumber = ""
-		p.Note = "no server has two rows with an equal " + found[0].column.Name + ", which may be chance"
+		columns := sqldb.Mapped(found, func(n foundName) string { return n.column.Name })
+		p.Note = "no server has two rows with an equal " + strings.Join(columns, " or ") + ", which may be chance"
 		return []string{"copy" + own + ", if several rows may have the same text there, such as a subject",
 			"rename, with column: " + found[0].column.Name + strings.Replace(own, ", with", " and", 1) +
 				", if it is a name that no two rows may have"}
@@ -806,6 +807,13 @@ type foundName struct {
 	alive   string // the condition that leaves out deleted rows, if only those have names of others
 }
 
+// mayBeChance reports whether so few texts of several servers are equal that it may be chance, in a column
+// that is not called like one for names.
+func (n foundName) mayBeChance() bool {
+	called := isName(n.column.Name) || strings.HasSuffix(strings.ToLower(n.column.Name), "name")
+	return n.shared < fewShared && !called
+}
+
 // namesOf returns the columns of a table that hold names which only the game keeps apart, the likeliest
 // first: no server has two equal ones, and some are on several servers, so a copy would double them without a
 // word. A column that is not called like one for names needs more of them, and the notes say where it has
@@ -832,7 +840,7 @@ func (d *drafter) namesOf(t *sqldb.Table) (_ []foundName, notes []string) {
 			}
 		}
 	}
-	var called, others []foundName
+	var called, others, perhaps []foundName
 	for _, n := range all {
 		least, found := int64(manyNames), &others
 		if isName(n.column.Name) {
@@ -845,13 +853,16 @@ func (d *drafter) namesOf(t *sqldb.Table) (_ []foundName, notes []string) {
 		if n.shared = d.shared(t, n); n.shared == 0 {
 			continue
 		}
+		if n.mayBeChance() {
+			found = &perhaps
+		}
 		if named, note := d.namedBy(t, n.column.Name); note != "" {
 			notes = append(notes, note)
 		} else if !named {
 			*found = append(*found, n)
 		}
 	}
-	return append(called, others...), notes
+	return slices.Concat(called, others, perhaps), notes
 }
 
 // alive returns the conditions to look for names by: none, and that a row is not deleted, if a column says

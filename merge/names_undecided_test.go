@@ -764,7 +764,9 @@ func TestTextsThatMayDifferByChanceAreNotTakenForNames(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE letters (id BIGINT NOT NULL PRIMARY KEY, subject VARCHAR(40))",
-			"CREATE TABLE pilots (id BIGINT NOT NULL PRIMARY KEY, callsign VARCHAR(40))"}
+			"CREATE TABLE pilots (id BIGINT NOT NULL PRIMARY KEY, callsign VARCHAR(40))",
+			"CREATE TABLE heroes (id BIGINT NOT NULL PRIMARY KEY, hero_name VARCHAR(40))",
+			"CREATE TABLE parcels (id BIGINT NOT NULL PRIMARY KEY, subject VARCHAR(40), code VARCHAR(40))"}
 		server := func(n int) (all []string) {
 			for i := range 30 {
 				subject, callsign := fmt.Sprintf("About %d of %d", i, n), fmt.Sprintf("owl%d.%d", n, i)
@@ -775,7 +777,9 @@ func TestTextsThatMayDifferByChanceAreNotTakenForNames(t *testing.T) {
 					callsign = fmt.Sprintf("owl%d", i)
 				}
 				all = append(all, fmt.Sprintf("INSERT INTO letters VALUES (%s, '%s')", id(n, i), subject),
-					fmt.Sprintf("INSERT INTO pilots VALUES (%s, '%s')", id(n, i), callsign))
+					fmt.Sprintf("INSERT INTO pilots VALUES (%s, '%s')", id(n, i), callsign),
+					fmt.Sprintf("INSERT INTO heroes VALUES (%s, '%s the Bold')", id(n, i), subject),
+					fmt.Sprintf("INSERT INTO parcels VALUES (%s, '%s', '%s')", id(n, i), subject, callsign))
 			}
 			return all
 		}
@@ -789,6 +793,12 @@ func TestTextsThatMayDifferByChanceAreNotTakenForNames(t *testing.T) {
 		}
 		if p := draft.Tables["pilots"]; p.Policy != merge.Rename || p.Rename.Column != "callsign" {
 			t.Errorf("pilots are drafted as %+v", p)
+		}
+		if p := draft.Tables["heroes"]; p.Policy != merge.Rename || p.Rename.Column != "hero_name" {
+			t.Errorf("heroes are drafted as %+v", p)
+		}
+		if p := draft.Tables["parcels"]; p.Policy != merge.Rename || p.Rename.Column != "code" || !strings.Contains(p.Note, "in subject") {
+			t.Errorf("parcels are drafted as %+v", p)
 		}
 		_, found := problems(t, opened(t, draft))
 		if p := found[merge.CodeUndecided]; len(p) != 1 || !strings.Contains(p[0].Remedy, "give it a policy: copy, if several rows may have "+
