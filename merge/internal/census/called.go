@@ -105,8 +105,8 @@ func (l *caller) lastWords() (all []string) {
 	return slices.DeleteFunc(slices.Compact(all), func(w string) bool { return len(w) <= short })
 }
 
-// tailsOf returns the words of the names here to which the tables of keys add something, as usergroups does to
-// group, and topicprefixes to prefix.
+// tailsOf returns the words of the names here to which the tables of keys add something, as usergroups does
+// to group, and topicprefixes to prefix.
 func (l *caller) tailsOf(keys []Column) map[Column][]string {
 	words, all := l.lastWords(), map[Column][]string{}
 	for _, key := range keys {
