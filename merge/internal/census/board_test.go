@@ -15,7 +15,7 @@ import (
 func board(target dbtest.Target, server, members, posts int) []string {
 	key := func(name string) string { return strings.Replace(countedKey(target), "id ", name+" ", 1) }
 	statements := []string{
-		"CREATE TABLE members (" + key("uid") + ", rank INTEGER, style_group INTEGER, member_no INTEGER)",
+		"CREATE TABLE members (" + key("uid") + ", grade INTEGER, style_group INTEGER, member_no INTEGER)",
 		"CREATE TABLE usergroups (" + key("gid") + ", shade INTEGER)",
 		"CREATE TABLE letters (" + key("lid") + ", weight INTEGER)",
 		"CREATE TABLE topicprefixes (" + key("pid") + ", color INTEGER)",
@@ -34,7 +34,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 	some := func(n, of int) int { return 1 + pick(server*1000+n, of) }
 	for n := 1; n <= members; n++ {
 		if n == 1 || pick(server+7*n, 5) > 0 {
-			add("members (uid, rank, style_group, member_no) VALUES (%d, %d, 0, 0)", n, some(n, 9))
+			add("members (uid, grade, style_group, member_no) VALUES (%d, %d, 0, 0)", n, some(n, 9))
 		}
 		add("letters (lid, weight) VALUES (%d, %d)", n, some(n, 400))
 		add("letters (lid, weight) VALUES (%d, %d)", members+n, some(n, 400))
@@ -72,7 +72,7 @@ func TestNamesThatAreNotWrittenAsOthersWriteThemAreUnderstood(t *testing.T) {
 			"moderators.id": "plain, perhaps posts.pid", "moderators.is_group": "plain", "reports.id": "perhaps posts.pid when type = 'post'",
 			"news.uid": "perhaps members.uid", "posts.prefix": "plain, perhaps topicprefixes.pid when prefix <> 0",
 			"posts.adduid": "perhaps members.uid", "posts.location": "plain", "posts.likes": "plain",
-			"members.rank": "plain", "letters.weight": "plain", "reports.rid": "plain", "reports.class": "plain"})
+			"members.grade": "plain", "letters.weight": "plain", "reports.rid": "plain", "reports.class": "plain"})
 	})
 }
 

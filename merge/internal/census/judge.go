@@ -904,8 +904,7 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 				hits, _ := numberIn(row[4+n])
 				near := int64(0)
 				if hits == s.distinct && !sample { // only then its chance counts
-					near = c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(m.key.Table), " WHERE ",
-						s.covers(d.Kind.Quote(m.key.Name))))
+					near = c.keysWithin(i, m.key, s)
 				}
 				part, ok := found[n][row[0]]
 				if !ok {
@@ -917,6 +916,27 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		}
 	}
 	return found
+}
+
+// keysWithin returns how many keys of a table lie among some values, of which each is a key. Columns of one
+// table, and the rows of their kinds, have the same few ranges again and again.
+func (c *Census) keysWithin(server int, key Column, s span) int64 {
+	d := c.servers[server]
+	if s.distinct == 1 && identifies(d.Tables[key.Table], key.Name) {
+		return 1
+	}
+	const enough = 10_000 // so that memory does not grow with the rows
+	at := stretch{key, server, s.min, s.max}
+	n, known := c.within[at]
+	if !known {
+		if len(c.within) == enough {
+			clear(c.within)
+		}
+		n = c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
+			s.covers(d.Kind.Quote(key.Name))))
+		c.within[at] = n
+	}
+	return n
 }
 
 // equals returns the condition that a column has one of some values. A backslash in a text is one on most

@@ -85,6 +85,14 @@ type Census struct {
 	bares        map[Column]string   // names as conditions have them
 	parents      map[string][]Column // by name, what columns refer to almost certainly
 	installed    map[string]bool     // tables whose rows are the same on all servers
+	within       map[stretch]int64   // how many keys there are, of those that were asked for last
+}
+
+// stretch is where the values of a column lie among the keys of a table on a server.
+type stretch struct {
+	key      Column
+	server   int
+	min, max int64
 }
 
 // span is what one server has in a column. Zero is no value: it means none.
