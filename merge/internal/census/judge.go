@@ -925,7 +925,7 @@ func (c *Census) keysWithin(server int, key Column, s span) int64 {
 	if s.distinct == 1 && identifies(d.Tables[key.Table], key.Name) {
 		return 1
 	}
-	const enough = 10_000 // so that memory does not grow with the rows
+	const enough = 50_000 // so that memory does not grow with the rows
 	at := stretch{key, server, s.min, s.max}
 	n, known := c.within[at]
 	if !known {
