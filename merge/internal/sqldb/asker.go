@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Asker asks databases for somebody who judges many answers. After the first error it asks nothing more and
-// answers with nothing, so that nobody looks at errors but whoever has begun: before he believes what was
-// found, he looks at Err.
+// Asker asks databases and keeps the first error. After an error it asks nothing more, and its answers are
+// empty. So the functions that judge the answers need not look at errors. Whoever made the Asker looks at Err
+// before using what was found.
 type Asker struct {
 	Ctx context.Context // of all questions
 	Err error           // the first one
@@ -73,7 +73,7 @@ func (a *Asker) Any(d *DB, from ...string) (found bool) {
 // Each calls fn for every row of a result, until it returns false.
 func (a *Asker) Each(d *DB, s *Statement, fn func(values []any) bool) { a.fetch(d, s, Fetch{}, fn) }
 
-// EachSteady is Each for a statement that is steady.
+// EachSteady is Each for a statement that returns its rows without long pauses. See [Fetch].
 func (a *Asker) EachSteady(d *DB, s *Statement, fn func(values []any) bool) {
 	a.fetch(d, s, Fetch{Steady: true}, fn)
 }
