@@ -3,11 +3,9 @@ package servers
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -58,19 +56,6 @@ func (d *Daemon) Kill() {
 	_ = d.command.Process.Kill()
 	_ = d.command.Wait() // the error says that the program was killed
 	d.command = nil
-}
-
-// Pause suspends the program.
-func (d *Daemon) Pause() { d.signal(syscall.SIGSTOP) }
-
-// Resume continues a suspended program.
-func (d *Daemon) Resume() { d.signal(syscall.SIGCONT) }
-
-func (d *Daemon) signal(s os.Signal) {
-	d.tb.Helper()
-	if err := d.command.Process.Signal(s); err != nil {
-		d.tb.Fatalf("%s: %v", d.program, err)
-	}
 }
 
 // lockedBuffer collects the output of a program. Its two streams come from two goroutines.
