@@ -317,7 +317,7 @@ type VerifyReport struct {
 // Comparison is one thing that was verified.
 type Comparison struct {
 	// What is "rows", "checksum", "parents", "orphans", "duplicates", "names", "keeper", "totals", "counter",
-	// "columns", "tables", "sum", "empty", "balance", "catalog" or "lists".
+	// "columns", "tables", "sum", "empty", "balance", "catalog", "lists" or "apart".
 	What   string `json:"what"`
 	Table  string `json:"table"`
 	Server string `json:"server,omitempty"`
@@ -326,8 +326,10 @@ type Comparison struct {
 	Got    string `json:"got"`
 	OK     bool   `json:"ok"`
 	// Column held keys of the table Parent, which have changed, and no reference of the plan follows them. Rows
-	// is how many of its rows have a number. They are empty in other comparisons.
+	// is how many of its rows have a number. Where a reference does follow those rows that meet a condition,
+	// Except is the condition, and only the other rows count. They are empty in other comparisons.
 	Column string `json:"column,omitempty"`
+	Except string `json:"except,omitempty"`
 	Parent string `json:"parent,omitempty"`
 	Rows   int64  `json:"rows,omitempty"`
 }

@@ -756,7 +756,7 @@ func printNowhere(w io.Writer, r *merge.VerifyReport) {
 		var columns []string
 		for _, c := range led[parent] {
 			where := ""
-			if strings.Contains(c.Detail, "no when: applies to") {
+			if c.Except != "" {
 				where = " in which no when: applies"
 			}
 			columns = append(columns, fmt.Sprintf("%s.%s (%s of %s rows%s)", plain(c.Table), plain(c.Column),

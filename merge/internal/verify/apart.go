@@ -62,7 +62,7 @@ func watched(ctx context.Context, v *verifier, w Watched) {
 		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+
 			" and leads to no row now", strconv.FormatInt(most.before, 10), strconv.FormatInt(most.before-now, 10))
 		told := &v.findings[len(v.findings)-1]
-		told.Column, told.Parent, told.Rows = w.Column, parent.name, most.all
+		told.Column, told.Except, told.Parent, told.Rows = w.Column, w.Except, parent.name, most.all
 	case most.all == most.before && w.Likely:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-most.stay, 0))
