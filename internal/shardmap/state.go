@@ -176,11 +176,23 @@ func describeShards(held string) string {
 	return "shards " + held
 }
 
-// records reads the records about the router's models in each database that has the table.
-func (r Registry) records(ctx context.Context) ([][]Record, error) {
-	return readAll[Record](ctx, r.Databases, ShardsTable, func(tx *gorm.DB) *gorm.DB {
-		return tx.Where("name IN ?", r.shardedTables())
-	})
+// records reads the records about the router's models in each database that has the table. The databases are
+// read one after the other, so an entry that goes from one to another meanwhile may be in neither answer. A
+// database that gets an entry is changed first, so such a reading is another one the next time.
+func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
+	for before := []Entry(nil); ; {
+		all, err = readAll[Record](ctx, r.Databases, ShardsTable, func(tx *gorm.DB) *gorm.DB {
+			return tx.Where("name IN ?", r.shardedTables())
+		})
+		if err != nil {
+			return nil, err
+		}
+		entries, fault := entriesOf(all)
+		if _, whole := valid(entries); fault != nil || whole || slices.Equal(entries, before) {
+			return all, nil // The callers tell what is wrong with them.
+		}
+		before = entries
+	}
 }
 
 // RecordMissing writes the records that do not exist yet.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -389,6 +390,40 @@ func TestAShardMovesToAnotherDatabase(t *testing.T) {
 		late.finds(orders, "after the way back")
 		must(t, resharding.Clean(t.Context(), mover.router), "Clean")
 		open().finds(orders, "in a new process")
+	})
+}
+
+// The records of several databases are read one after the other. A shard that moves in between is in none of those that
+// have been read.
+func TestAShardThatMovesWhileItsRecordsAreReadIsNotMissed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		class := resharding.Class{Residue: 1, Modulus: splitFrom}
+		mover := startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
+		orders := mover.create(50)
+		move := func(database int) {
+			t.Helper()
+			_, err := resharding.Move(t.Context(), mover.router, class, database)
+			must(t, errors.Join(err, resharding.Clean(t.Context(), mover.router)), "Move")
+		}
+		move(1)
+		first, second := target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)
+		moves := 0
+		between := func(db *gorm.DB) {
+			if moves > 0 && strings.Contains(db.Statement.Table, "snowflake_shards") {
+				moves--
+				move(0)
+			}
+		}
+		must(t, second.Callback().Query().Before("*").Register("test:between", between), "Register")
+		moves = 1
+		late := openRouter(t, first, second)
+		late.finds(orders, "as the router was made")
+		move(1)
+		moves = 1
+		late.finds(orders, "as the map was read again")
+		same(t, "moves that were not made", moves, 0)
 	})
 }
 
