@@ -245,6 +245,24 @@ func (k Kind) Synchronous() string {
 	return ""
 }
 
+// Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL the
+// first one returns 0 if somebody else has it for too long. Elsewhere there is no second one, because it is the
+// lock of a transaction, and on SQLite that of a transaction that writes.
+func (k Kind) Exclusive(table string) (take, release string) {
+	switch k {
+	case PostgreSQL: // The numbers are an S, an n, an o and a w, so that the locks of an application are others.
+		return "SELECT 1 FROM pg_advisory_xact_lock(1399746423, 1)", ""
+	case MySQL:
+		database := "DATABASE()"
+		if schema, _ := Split(table); schema != "" {
+			database = fmt.Sprintf("CAST(X'%x' AS CHAR)", schema)
+		}
+		lock := "(CONCAT('snowflake_shards_', CRC32(LOWER(" + database + ")))"
+		return "SELECT COALESCE(GET_LOCK" + lock + ", 10), 0)", "DO RELEASE_LOCK" + lock + ")"
+	}
+	return "DELETE FROM " + k.Quoted(table) + " WHERE 1 = 0", ""
+}
+
 // Of returns what is special about a dialect, and false for one that is not known.
 func Of(name string) (Dialect, bool) {
 	switch name {

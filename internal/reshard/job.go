@@ -67,8 +67,10 @@ type Job struct {
 type Map interface {
 	// Close keeps statements from the entries of the job until Open.
 	Close(ctx context.Context) error
+	// Lock keeps others from the entries until a transaction has ended that replaces them.
+	Lock(ctx context.Context, tx *gorm.DB) error
 	// Replace replaces the entries of Old by those of Fresh. If the cutover is one transaction, tx is that
-	// transaction, and the entries are not closed. Otherwise tx is nil.
+	// transaction, which has called Lock, and the entries are not closed. Otherwise tx is nil.
 	Replace(ctx context.Context, tx *gorm.DB) error
 	// Open lets statements go on, by the entries that are there.
 	Open(ctx context.Context) error

@@ -247,7 +247,14 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 		err = refuseLosses(ctx, m)
 	}
 	if err == nil {
-		stopped, err = locked(ctx, m, func(h held) error { return m.cut(ctx, h) })
+		stopped, err = locked(ctx, m, func(h held) error {
+			for _, t := range tablesOf(m.old) {
+				if m.atomic { // What an attempt before this one has renamed was taken back.
+					t.now = t.Name
+				}
+			}
+			return m.cut(ctx, h)
+		})
 	}
 	m.reached(stepCut)
 	if m.atomic {
@@ -267,6 +274,11 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 
 // cut is what a cutover does under the lock.
 func (m *machine) cut(ctx context.Context, h held) error {
+	if m.atomic {
+		if err := m.Map.Lock(ctx, m.home.handle(ctx, h[m.home])); err != nil {
+			return err
+		}
+	}
 	err := h.write(ctx, m.home, func(q gorm.ConnPool) error {
 		_, err := m.hold(ctx, m.home, q, m.id())
 		return err

@@ -71,6 +71,9 @@ func (m testMap) Close(ctx context.Context) error {
 	return m.set(ctx, nil, "closed = 1 WHERE id = 1 AND replaced = 0")
 }
 func (m testMap) Open(ctx context.Context) error { return m.set(ctx, nil, "closed = 0 WHERE id = 1") }
+func (m testMap) Lock(ctx context.Context, tx *gorm.DB) error {
+	return m.set(ctx, tx, "closed = closed WHERE id = 1")
+}
 func (m testMap) Replace(ctx context.Context, tx *gorm.DB) error {
 	return m.set(ctx, tx, "replaced = 1 WHERE id = 1")
 }

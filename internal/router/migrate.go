@@ -32,69 +32,48 @@ func migratorIn(c *cluster, database int) migrator {
 	return migrator{c, database, c.Databases[database]}
 }
 
-// migrate makes the tables of one shard.
+// making runs a statement that makes a table.
+type making func(db *gorm.DB, run func())
+
+// makesTables is the setting that has the making of a session.
+const makesTables = fill.PluginName + ":makes_tables"
+
+// migrate makes the tables of one shard of the map.
 func (g migrator) migrate(ctx context.Context, e shardmap.Entry) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	made, failed := g.makeTables(ctx, e)
-	if len(made) > 0 {
-		if err := g.unmake(ctx, e, made); err != nil {
-			return err
-		}
-	}
-	return failed
+	return g.makeTables(ctx, e, g.whileOpen(e))
 }
 
-// makeTables makes the tables of an entry, which the map need not have, and returns those that were not
-// there.
-func (g migrator) makeTables(ctx context.Context, e shardmap.Entry) (made []string, err error) {
+// whileOpen returns the making that runs a statement only while an entry is open. A table that a cutover has
+// renamed must not come back under its name: late statements would find it.
+func (g migrator) whileOpen(e shardmap.Entry) making {
+	return func(db *gorm.DB, run func()) {
+		pool := db.Statement.ConnPool // that of the source, if dbresolver has chosen one
+		tx := db.Session(&gorm.Session{NewDB: true, SkipHooks: true})
+		tx.Statement.ConnPool = pool
+		err := shardmap.Registry{Topology: g.Topology}.WhileOpen(tx, e, func(tx *gorm.DB) error {
+			db.Statement.ConnPool = tx.Statement.ConnPool
+			run()
+			return db.Error
+		})
+		db.Statement.ConnPool = pool
+		if db.Error == nil {
+			_ = db.AddError(err)
+		}
+	}
+}
+
+// makeTables makes the tables of an entry, which the map need not have unless there is a making.
+func (g migrator) makeTables(ctx context.Context, e shardmap.Entry, makes making) error {
 	var failures []error
 	for _, table := range g.Tables(e) {
-		absent, err := g.migrateTable(ctx, table)
-		if err != nil {
+		if err := g.migrateTable(ctx, table, makes); err != nil {
 			failures = append(failures, fmt.Errorf("table %s in database %d: %w", table.Name, g.database, err))
 		}
-		if absent {
-			made = append(made, table.Name)
-		}
 	}
-	return made, errors.Join(failures...)
-}
-
-// unmake drops tables that were made for an entry after a cutover had renamed those. Late statements must not
-// find them. Each gets another name first, so that no row comes in between the look into it and its end.
-func (g migrator) unmake(ctx context.Context, e shardmap.Entry, made []string) error {
-	changed, err := g.current.await(ctx, g.cluster)
-	if err != nil || !changed || slices.Contains(g.current.cluster.Load().Entries(), e) {
-		return err
-	}
-	for _, table := range made {
-		apart := table + "_unmade"
-		name := apart
-		if g.db.Name() != dialect.MySQL { // which would take a name alone for one of the present database
-			_, name = dialect.Split(apart)
-		}
-		err := g.execute(ctx, "ALTER TABLE "+g.quote(table)+" RENAME TO "+g.quote(name))
-		if dialect.Missing(err) {
-			continue
-		}
-		rows := false
-		if err == nil {
-			rows, err = g.hasRows(ctx, apart)
-		}
-		switch {
-		case err != nil:
-			return err
-		case rows:
-			return fmt.Errorf("%w: rows were written to %s, which was made after a cutover had renamed it: they "+
-				"are in %s now; move them by hand, and drop it", errs.ErrSharding, table, apart)
-		}
-		if err := g.execute(ctx, "DROP TABLE "+g.quote(apart)); err != nil {
-			return err
-		}
-	}
-	return shardmap.Invalid(shardmap.ErrMapReplaced)
+	return errors.Join(failures...)
 }
 
 func (g migrator) quote(table string) string { return g.db.Statement.Quote(table) }
@@ -225,42 +204,41 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape) error {
 
 // migrateTable makes a table with its constraints, or brings it up to date. A table with rows gets
 // constraints only on PostgreSQL, where that takes no time. Everywhere else it would stop writes for as
-// long as the table is copied, so that is left to the operator, and Check says how. absent says that it was
-// not there.
-func (g migrator) migrateTable(ctx context.Context, table shardmap.Table) (absent bool, err error) {
+// long as the table is copied, so that is left to the operator, and Check says how.
+func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes making) error {
 	defer g.Engine.LockTables(g.db)()
 	tx := g.sessionFor(ctx, table.Name)
+	if makes != nil {
+		tx.Statement.Settings.Store(makesTables, makes)
+	}
 	stmt := &gorm.Statement{DB: tx}
 	if err := g.parse(stmt, table); err != nil {
-		return false, err
+		return err
 	}
 	missing, err := g.lacking(ctx, table)
 	if err != nil {
-		return false, err
+		return err
 	}
 	var later []shardmap.Check
 	if missing.rows {
 		missing.checks, later = nil, missing.checks
 		for _, check := range later {
 			if err := g.refuseStrangers(ctx, table.Name, check, g.quote(table.Name)); err != nil {
-				return false, err
+				return err
 			}
 		}
 	}
 	defer withChecks(stmt.Schema, missing.checks)()
-	if err := shardmap.AutoMigrate(tx, table.Model); err != nil {
-		return missing.absent, err
-	}
-	if g.db.Name() != dialect.PostgreSQL {
-		return missing.absent, nil
+	if err := shardmap.AutoMigrate(tx, table.Model); err != nil || g.db.Name() != dialect.PostgreSQL {
+		return err
 	}
 	for _, check := range later {
 		if err := g.execute(ctx, "ALTER TABLE "+g.quote(table.Name)+" ADD "+check.Definition()+
 			" NOT VALID"); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return missing.absent, nil
+	return nil
 }
 
 // withChecks adds constraints to the schema by which GORM makes a table, and returns what removes them.

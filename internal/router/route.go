@@ -367,6 +367,13 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 		if what == reads {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
+		if a.given && strings.HasPrefix(stmt.SQL.String(), "CREATE TABLE") {
+			found, _ := stmt.Settings.Load(makesTables)
+			if makes, is := found.(making); is {
+				makes(db, func() { run(db) })
+				return
+			}
+		}
 		if c := g.clusterOf(stmt); c != nil && what == creates {
 			if r, _ := c.current.routeIn(stmt.Context); r.together {
 				createTogether(c, db)

@@ -195,7 +195,7 @@ func (r *Router) Explain(id int64) (string, error) {
 
 // MakeTables makes the tables of all models for an entry that the map does not have yet.
 func (r *Router) MakeTables(ctx context.Context, e shardmap.Entry) error {
-	if _, err := migratorIn(r.cluster, e.Database).makeTables(ctx, e); err != nil {
+	if err := migratorIn(r.cluster, e.Database).makeTables(ctx, e, nil); err != nil {
 		return fmt.Errorf("snowflakeplugin: %w", err)
 	}
 	return nil
@@ -214,6 +214,9 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
+	}
+	if err := (shardmap.Registry{Topology: r.Topology}).MakeTables(ctx); err != nil {
+		return err
 	}
 	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, r.ShardCount)
 	// Each database changes one table at a time: several would wait for each other, or fail.

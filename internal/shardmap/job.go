@@ -225,7 +225,10 @@ func (c Change) IsOver() bool { return c.isOver(c.entries) }
 
 // Begin records the resharding.
 func (c Change) Begin(ctx context.Context) error {
-	return c.insert(ctx, c.To[0].Database, JobsTable, &Job{}, &c.Job)
+	if err := c.makeTable(ctx, c.To[0].Database, JobsTable, &Job{}); err != nil {
+		return err
+	}
+	return c.insert(ctx, c.To[0].Database, JobsTable, &c.Job)
 }
 
 // Forget removes the record of the resharding.
@@ -266,9 +269,16 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 	return nil
 }
 
+// Lock keeps others from changing the entries, and from making tables by them, until a transaction has ended
+// that will replace entries.
+func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
+	take, _ := lock(tx)
+	return tx.WithContext(ctx).Exec(take).Error
+}
+
 // Replace records the new entries in place of the old ones, in a transaction on the only database if there is
-// one. It does nothing if that was done before. Of several databases, those come first that only get entries,
-// and last those that only lose some. So every ID is of an entry all the time.
+// one, which has called Lock. It does nothing if that was done before. Of several databases, those come first
+// that only get entries, and last those that only lose some. So every ID is of an entry all the time.
 func (c Change) Replace(ctx context.Context, tx *gorm.DB) error {
 	if tx != nil {
 		return c.replaceIn(tx.WithContext(ctx), c.To[0].Database)

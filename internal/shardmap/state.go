@@ -2,6 +2,8 @@ package shardmap
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,6 +197,19 @@ func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
 	}
 }
 
+// MakeTables makes the tables of the records, for RecordMissing to fill.
+func (r Registry) MakeTables(ctx context.Context) error {
+	for database := range r.Databases {
+		if len(r.Sharded) == 0 {
+			continue
+		}
+		if err := r.makeTable(ctx, database, ShardsTable, &Record{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RecordMissing writes the records that do not exist yet.
 func (r Registry) RecordMissing(ctx context.Context) error {
 	var records []Record
@@ -208,7 +223,7 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		for i := range records {
 			records[i].Held = r.shardsIn(database)
 		}
-		if err := r.insert(ctx, database, ShardsTable, &Record{}, &records); err != nil {
+		if err := r.insert(ctx, database, ShardsTable, &records); err != nil {
 			return err
 		}
 	}
@@ -227,14 +242,16 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
-// insert puts rows into one of the router's own tables, which it makes, unless they are there.
-func (r Registry) insert(ctx context.Context, database int, table string, model, rows any) error {
+// insert puts rows into one of the router's own tables, unless they are there.
+func (r Registry) insert(ctx context.Context, database int, table string, rows any) error {
 	return r.within(ctx, database, table, func(tx *gorm.DB) error {
-		if err := AutoMigrate(tx, model); err != nil {
-			return err
-		}
 		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(rows).Error
 	})
+}
+
+// makeTable makes one of the router's own tables.
+func (r Registry) makeTable(ctx context.Context, database int, table string, model any) error {
+	return r.within(ctx, database, table, func(tx *gorm.DB) error { return AutoMigrate(tx, model) })
 }
 
 // within calls do with a handle for one of the router's own tables, which the error names.
@@ -255,7 +272,7 @@ func (r Registry) failed(database int, name string, err error) error {
 // transaction runs a transaction on a database. Its changes follow those of another database, so a crash must
 // not undo them afterwards.
 func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
-	return plain(ctx, r.Databases[database]).Transaction(func(tx *gorm.DB) error {
+	return exclusively(plain(ctx, r.Databases[database]), func(tx *gorm.DB) error {
 		if set := dialect.Kind(tx.Name()).Synchronous(); set != "" {
 			if err := tx.Exec(set).Error; err != nil {
 				return err
@@ -263,6 +280,79 @@ func (r Registry) transaction(ctx context.Context, database int, do func(tx *gor
 		}
 		return do(tx)
 	})
+}
+
+// errNoLock is the error of a server that has no lock for the shard map, so nobody changes that there.
+var errNoLock = errors.New("the server has no lock for the shard map")
+
+// exclusively runs a transaction while no other one changes the entries, or makes a table by them.
+func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
+	take, release := lock(db)
+	if release != "" {
+		// A context that ends would give the connection back to the pool with the lock.
+		return db.WithContext(context.WithoutCancel(db.Statement.Context)).Transaction(
+			func(tx *gorm.DB) error { return underLock(tx, take, release, do) })
+	}
+	alone := func(tx *gorm.DB) error {
+		if err := tx.Exec(take).Error; err != nil {
+			return err
+		}
+		return do(tx)
+	}
+	if db.Name() == dialect.PostgreSQL { // It has to see what the one before has done.
+		return db.Transaction(alone, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	}
+	return db.Transaction(alone)
+}
+
+// underLock does something with the lock of a connection, which is given back when all is committed. A
+// transaction has none on MySQL, because each table that is made commits it.
+func underLock(tx *gorm.DB, take, release string, do func(tx *gorm.DB) error) (err error) {
+	taken := 0
+	err = tx.Raw(take).Scan(&taken).Error
+	switch state := dialect.State(err); {
+	case state == "1105", state == "1235", state == "1305": // as on a cluster that takes writes on all servers
+		return fmt.Errorf("%w: %w", errNoLock, err)
+	case err != nil:
+		return err
+	case taken == 0:
+		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s: look for one that was "+
+			"stopped while it makes tables or changes shards, and call again", errs.ErrSharding)
+	}
+	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()
+	if err = do(tx); err == nil {
+		err = tx.Exec("COMMIT").Error
+	}
+	return err
+}
+
+// lock returns the statements that lock the entries in a database.
+func lock(db *gorm.DB) (take, release string) {
+	return dialect.Kind(db.Name()).Exclusive(InternalTable(db, ShardsTable))
+}
+
+// WhileOpen runs do in a transaction during which nobody closes or replaces an entry. It refuses one that is
+// closed or replaced already. Before the first record of the models, nobody has changed an entry.
+func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) error {
+	ifOpen := func(tx *gorm.DB) error {
+		var records []Record
+		if err := r.recordsOf(tx).Find(&records).Error; err != nil {
+			return r.failed(e.Database, ShardsTable, err)
+		}
+		held, err := heldEntries(e.Database, records)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", errs.ErrSharding, err)
+		case len(records) > 0 && !slices.Contains(held, e.open()):
+			return Invalid(ErrMapReplaced)
+		}
+		return do(tx)
+	}
+	err := exclusively(db, ifOpen)
+	if errors.Is(err, errNoLock) {
+		return ifOpen(db)
+	}
+	return err
 }
 
 // change replaces the entries of a database in its records. replace returns the new ones, and whether the old

@@ -13,6 +13,8 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
@@ -414,41 +416,90 @@ func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
 	})
 }
 
-// A row that comes into such a table at the last moment is neither found by reads nor lost.
-func TestARowInATableThatIsUnmadeIsNamed(t *testing.T) {
+// The cutover ends between the look for the table and the statement that makes it. A late row that came into the table
+// would be acknowledged and lost.
+func TestNoLateRowFindsATableThatAutoMigrateWouldHaveMadeAgain(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		if target.IsMySQL(t) {
-			t.Skip("a CHECK of that name is there already, so MySQL makes no such table")
-		}
 		dsn := target.DSN(t)
 		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
-		mover.create(100)
-		db := target.OpenDSN(t, dsn, nil)
+		orders := mover.create(100)
+		db, late := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil)
 		starting := startRouter(t, db)
-		split, written := false, false
+		split, made := false, false
 		must(t, db.Callback().Row().Before("gorm:row").Register("split", func(tx *gorm.DB) {
 			if !split && strings.Contains(fmt.Sprint(tx.Statement.SQL.String(), tx.Statement.Vars), "split_orders_01") {
 				split = true
 				_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
-				must(t, err, "Split")
+				must(t, errors.Join(err, resharding.Clean(t.Context(), mover.router)), "Split")
 			}
 		}), "a callback")
-		late := target.OpenDSN(t, dsn, nil)
-		must(t, db.Callback().Raw().Before("gorm:raw").Register("write", func(tx *gorm.DB) {
-			if text := tx.Statement.SQL.String(); strings.Contains(text, "RENAME TO") && strings.Contains(text, "orders_01_unmade") {
-				written = true
-				must(t, late.Exec("INSERT INTO split_orders_01 (id) VALUES (17)").Error, "a late row")
+		must(t, db.Callback().Raw().After("gorm:raw").Register("write", func(tx *gorm.DB) {
+			if text := tx.Statement.SQL.String(); strings.HasPrefix(text, "CREATE TABLE") && strings.Contains(text, "split_orders_01") {
+				made = true
+				if err := late.Exec("INSERT INTO split_orders_01 (id) VALUES (17)").Error; !dialect.Missing(err) {
+					t.Errorf("a late row: %v", err)
+				}
 			}
 		}), "a callback")
-		err := starting.router.AutoMigrate(t.Context())
-		if !errors.Is(err, snowflakeplugin.ErrSharding) || !strings.Contains(err.Error(), "split_orders_01_unmade") {
-			t.Errorf("AutoMigrate: %v", err)
+		must(t, starting.router.AutoMigrate(t.Context()), "AutoMigrate")
+		same(t, "the shard was split, and AutoMigrate came to its table", split && made, true)
+		starting.finds(orders, "afterwards")
+	})
+}
+
+// While a program makes a table, nobody closes the entry of its shard. SQLite lets others write, and refuses the table.
+func TestAnEntryIsNotReplacedWhileItsTableIsMade(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(20)
+		db := target.OpenDSN(t, dsn, nil)
+		starting := startRouter(t, db).router.Inner()
+		entries := shardmap.Registry{Topology: starting.Topology}
+		ended := make(chan error, 1)
+		early := false
+		err := entries.WhileOpen(db, starting.Entry(1), func(tx *gorm.DB) error {
+			go func() {
+				_, err := resharding.Settings{Budget: time.Minute}.Split(t.Context(), mover.router, shardOne, 2)
+				ended <- err
+			}()
+			select {
+			case err := <-ended:
+				early = true
+				ended <- err
+			case <-time.After(time.Second):
+			}
+			return tx.Exec("CREATE TABLE made (id INTEGER)").Error
+		})
+		if early && err == nil || !early && err != nil && !dialect.Busy(err) {
+			t.Errorf("the entry was replaced: %t, and the table: %v", early, err)
 		}
-		same(t, "a row was written", written, true)
-		var kept int64
-		must(t, late.Table("split_orders_01_unmade").Where("id = 17").Count(&kept).Error, "the row")
-		same(t, "rows that are kept", kept, 1)
+		must(t, <-ended, "Split")
+		err = entries.WhileOpen(db, starting.Entry(1), func(*gorm.DB) error { return nil })
+		suite.WantErr(t, err, snowflakeplugin.ErrShardMap, "an entry that was replaced")
+		mover.finds(orders, "afterwards")
+	})
+}
+
+// Another program has the records of the map for a moment, as by a resharding of another shard, when all but them is
+// renamed. The cutover waits, and begins again.
+func TestACutoverWaitsForTheRecordsOfTheMap(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		p, other := startRouter(t, target.OpenDSN(t, dsn, nil)), target.OpenDSN(t, dsn, nil)
+		orders := p.create(50)
+		holds := once("compare", func() {
+			tx := other.Begin()
+			must(t, tx.Exec("UPDATE snowflake_shards SET shards = shards").Error, "the records")
+			time.AfterFunc(time.Second, func() { tx.Rollback() })
+		})
+		holds.Budget = time.Minute
+		_, err := holds.Split(t.Context(), p.router, shardOne, 2)
+		must(t, err, "Split")
+		p.finds(orders, "afterwards")
 	})
 }
 

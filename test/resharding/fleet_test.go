@@ -188,7 +188,7 @@ func (u *user) reshard(round int) {
 	}
 	must(u.T, err, "Resume")
 	err = resharding.Clean(ctx, u.router)
-	for snowflakeplugin.Retryable(err) { // SQLite is not fair to who waits for its lock.
+	for dialect.Busy(err) { // SQLite is not fair to who waits for its lock.
 		err = resharding.Clean(ctx, u.router)
 	}
 	must(u.T, err, "Clean")
