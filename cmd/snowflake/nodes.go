@@ -131,7 +131,9 @@ func printNodes(w io.Writer, nodes []nodeInfo) error {
 			left = spell(-n.left()) + " ago"
 		}
 		say(table, "%d\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, stamp(n.Until), left, n.Version, plain(n.Owner))
-		layouts[n.Layout]++
+		if n.Layout != lease.UnboundLayout { // no ID was made with the number, or it is retired
+			layouts[n.Layout]++
+		}
 		distant = distant || n.State == leaseops.Distant
 		moved = moved || n.State == leaseops.Moved
 	}

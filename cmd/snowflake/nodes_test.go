@@ -191,6 +191,26 @@ func TestANumberThatIsMergedAwayIsRetiredForGood(t *testing.T) {
 	})
 }
 
+// A merge retires numbers without a layout, and so is a number that was given back before it made an ID.
+func TestANumberWithoutALayoutIsNoSecondLayout(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		l := openLeases(t, target)
+		l.hold(t, 7)
+		unused := lease.Record{
+			Node: 9, Until: time.Now(), Version: 1, Layout: lease.UnboundLayout, UpdatedAt: time.Now(),
+		}
+		if ok, err := l.store.Swap(t.Context(), lease.Record{}, unused); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		got := l.succeed(t, "nodes", "list")
+		if strings.Contains(got, "Several layouts") || strings.Contains(got, "of layout "+lease.UnboundLayout) {
+			t.Errorf("it lists\n%s", got)
+		}
+		l.succeed(t, "new")
+	})
+}
+
 func TestNewIDsHaveALeasedNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
