@@ -129,7 +129,7 @@ there.
 ` + dsnHelp + `
 
   snowflake segments list --dsn "$DSN"
-  snowflake segments list invoice: --json
+  snowflake segments list invoice/ --json
   snowflake segments list --dsn shop.db --table eu_segments`,
 		flags: segmentFlags,
 		run:   runSegmentsList,

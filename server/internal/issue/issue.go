@@ -73,7 +73,7 @@ func (d *Desk) Issue(ctx context.Context, caller Caller, name string, count int6
 	}
 	who := caller.Token.Name()
 	if !caller.Token.Opens(name) {
-		d.log.Warn(string(Denied)+who, "snowflaked: a client may not have IDs of this source", "client", who,
+		d.log.Warn(string(Denied)+" "+who, "snowflaked: a client may not have IDs of this source", "client", who,
 			"source", name)
 		return nil, &Fault{Denied, fmt.Sprintf("the token of %s does not open the source %s", who, name)}
 	}

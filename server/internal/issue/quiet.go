@@ -25,7 +25,7 @@ func NewQuietLog(log *slog.Logger) *QuietLog {
 	return &QuietLog{log: log, last: make(map[string]time.Time), omitted: make(map[string]int)}
 }
 
-// Warn logs a warning. The kind comes from a fixed list.
+// Warn logs a warning. There are few kinds: those of a fixed list, and one for each client with a token.
 func (q *QuietLog) Warn(kind, message string, args ...any) {
 	q.mu.Lock()
 	now := time.Now()
