@@ -96,7 +96,7 @@ func TestARemedyDoesNotAdviseWhatThePlanHasAlready(t *testing.T) {
 		_, _, plan = small(t, target, schema, rename, []string{role("7")}, []string{role("7")})
 		report, found = problems(t, open(t, plan))
 		if p := found[merge.CodePrimaryKey]; len(p) != 1 || strings.Contains(p[0].Remedy, "rename") ||
-			!strings.Contains(p[0].Remedy, "renumber: true") {
+			!strings.Contains(p[0].Remedy, "renumber: apart") {
 			t.Errorf("keys that were counted: %v", report.Problems)
 		}
 	})

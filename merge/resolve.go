@@ -123,7 +123,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	text := onlyText(r.job.target, key)
 	if r.leads(key) {
 		answers = append(answers, "if a column of the key holds keys of another table, declare that under "+
-			"references:, and they follow")
+			"identities:, and they follow")
 	}
 	switch {
 	case named && len(r.nameless) > 0:
@@ -135,7 +135,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		answers = []string{"choose rebuild, if the game computes these rows anew"}
 	case primary && r.job.counted():
 		answers = append(answers,
-			"if each server has counted its own rows, they get other keys by renumber: true")
+			"if each server has counted its own rows, they get other keys by renumber: apart")
 	case primary && text == "":
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
