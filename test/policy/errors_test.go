@@ -19,6 +19,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
+	"github.com/snowflakeplugin/snowflakeplugin/migrate"
 	"github.com/snowflakeplugin/snowflakeplugin/opaque"
 	"github.com/snowflakeplugin/snowflakeplugin/segment"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/gormsegment"
@@ -81,6 +82,7 @@ func sentinels() map[string]struct {
 		"sqllease.ErrDatabase":            {sqllease.ErrDatabase, false},
 		"opaque.ErrKey":                   {opaque.ErrKey, false},
 		"opaque.ErrInvalid":               {opaque.ErrInvalid, false},
+		"migrate.ErrDatabase":             {migrate.ErrDatabase, false},
 		"sqllease.ErrOption":              {sqllease.ErrOption, false},
 		"segment.ErrExhausted":            {segment.ErrExhausted, true},
 		"segment.ErrDayFull":              {segment.ErrDayFull, false},
@@ -193,7 +195,7 @@ func declaredErrors(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	for _, dir := range []string{".", "generator", "lease", "lease/gormlease", "lease/sqllease", "segment",
-		"segment/gormsegment", "segment/sqlsegment", "opaque"} {
+		"segment/gormsegment", "segment/sqlsegment", "opaque", "migrate"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
