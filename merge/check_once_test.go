@@ -99,6 +99,13 @@ func TestARemedyDoesNotAdviseWhatThePlanHasAlready(t *testing.T) {
 			!strings.Contains(p[0].Remedy, "renumber: apart") {
 			t.Errorf("keys that were counted: %v", report.Problems)
 		}
+		rename["roles"].Rename.When = "name <> 'Zoe'"
+		_, _, plan = small(t, target, schema, rename, []string{role(id(1, 1))}, []string{role(id(2, 1))})
+		report, found = problems(t, open(t, plan))
+		if p := found[merge.CodeUniqueKey]; len(p) != 1 || !strings.Contains(p[0].String(), "when: of the rename") ||
+			strings.Contains(p[0].String(), "another column") {
+			t.Errorf("names that the rename leaves out: %v", report.Problems)
+		}
 	})
 }
 

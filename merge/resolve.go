@@ -137,6 +137,9 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		answers = append(answers,
 			"if each server has counted its own rows, they get other keys by renumber: apart")
 	case primary && text == "":
+	case named && r.job.plan.Rename.When != "":
+		p.Message += "; when: of the rename does not hold for them"
+		answers = append(answers, "let when: of the rename hold for all of them but one")
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
 		if text != "" {
