@@ -58,7 +58,7 @@ var (
 	ErrSealed = errs.Closed("generator: sealed")
 
 	// ErrCanceled is returned when the context ended before there was an ID. The context's error and
-	// its cause are wrapped as well. A retry needs another context, so it is not temporary.
+	// its cause are wrapped as well. It is temporary if the context's error is a deadline.
 	ErrCanceled = errors.New("generator: canceled")
 )
 

@@ -25,8 +25,8 @@ var (
 	ErrTenureTaken = generator.ErrTenureTaken
 
 	// ErrClockSkew is returned when the local clock and that of the store are further apart than
-	// [MaxSkew]. Then no number is taken and no window is extended. It is not temporary: somebody has
-	// to correct a clock. Then the keeper goes on without a restart.
+	// [MaxSkew]. Then no number is taken and no window is extended. It is temporary: a time service
+	// corrects the clock, or somebody does. Then the keeper goes on without a restart.
 	ErrClockSkew = errs.Passing("lease: clocks too far apart")
 
 	// ErrLayoutMismatch is returned when the store's records belong to another layout. It is not
