@@ -20,7 +20,7 @@ import (
 //
 // It returns an error wrapping [*NodeHeldError] if a process holds the number, or if it is reserved for
 // another purpose; [ErrLayoutMismatch] if the store is for another layout; [generator.ErrNodeRange] or
-// [generator.ErrInvalidLayout]; [ErrInvalidOption] for a purpose that is not from 1 to 100 bytes of printable
+// [generator.ErrInvalidLayout]; [ErrInvalidOption] for a purpose that is not from 1 to 160 bytes of printable
 // text; and [ErrStore]. A number that was leased before can be reserved when its window has ended, but it has
 // IDs in the tables already: choose one that was never used.
 func Reserve(ctx context.Context, s Store, l generator.Layout, node int64, purpose string) error {

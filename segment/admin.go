@@ -14,7 +14,8 @@ import (
 // [ErrInvalidOption] for a next that is not from 1 to 9,223,372,036,854,775,806, or the error of the store.
 func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 	if next < 1 || next > maxNumber {
-		return fmt.Errorf("%w: Raise: counter %q: the next number %d", ErrInvalidOption, name, next)
+		return fmt.Errorf("%w: Raise: counter %q: the next number %d is not from 1 to %d", ErrInvalidOption, name,
+			next, maxNumber)
 	}
 	return change(ctx, s, name, func(c Counter) (Counter, error) {
 		if c.Modulus == 0 && c.Next == 0 {

@@ -296,7 +296,7 @@ the table gets it.
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
 			layoutFlag(set, o)
-			set.StringVar(&o.purpose, "for", "", "the `PURPOSE` of the number, from 1 to 100 bytes")
+			set.StringVar(&o.purpose, "for", "", "the `PURPOSE` of the number, from 1 to 160 bytes")
 			set.BoolVar(&o.force, "force", false, "reserve the number although it was leased before")
 		},
 		run: runReserve,
