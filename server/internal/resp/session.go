@@ -224,7 +224,7 @@ func (c *session) answer(args []string) bool {
 		c.server.log.Warn("strayed", "snowflaked: a client spoke HTTP to the port of the protocol of Redis, as "+
 			"a browser does when a page misuses it; the connection was ended",
 			"client", c.conn.RemoteAddr().String())
-		c.out.fail("ERR", "this port does not speak HTTP")
+		c.out.fail("ERR", fmt.Sprintf("this port does not speak HTTP, and has no command '%.40s'", name))
 		return false
 	}
 	if !c.known && name != "AUTH" && name != "HELLO" && name != "QUIT" {
