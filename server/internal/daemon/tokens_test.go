@@ -81,7 +81,8 @@ func TestTheMetricsAndTheLogNameTheClientAndNeverItsToken(t *testing.T) {
 			t.Errorf("the metrics have no %s:\n%s", want, metrics)
 		}
 	}
-	if log := s.log.String(); !strings.Contains(log, `"client":"billing"`) {
+	if log := s.log.String(); !strings.Contains(log, `"client":"billing"`) ||
+		!strings.Contains(log, `"kind":"permission_denied billing"`) {
 		t.Errorf("the log does not name the client that was refused:\n%s", log)
 	}
 	for _, secret := range []string{shopToken, billingToken} {
