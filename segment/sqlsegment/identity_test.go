@@ -68,6 +68,12 @@ func TestAnEmptiedTableGrantsNothingToThoseWhoKnowIt(t *testing.T) {
 				_ = refused(t, what, store, "orders")
 				err = refused(t, what, store, "fresh")
 			}
+			known := segment.AnyTerms()
+			known.Above = 100
+			if _, err := store.ClaimOn(t.Context(), "orders", 1, known); !errors.Is(err, segment.ErrWentBack) ||
+				!strings.Contains(err.Error(), "\nINSERT") {
+				t.Errorf("%s: a source that goes on gets %v", what, err)
+			}
 			if counters, err := store.Counters(t.Context(), ""); !errors.Is(err, segment.ErrWentBack) {
 				t.Errorf("%s: the counters are %v, %v", what, counters, err)
 			}

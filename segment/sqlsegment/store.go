@@ -93,6 +93,9 @@ func (s *Store) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		}
 		switch len(rows) {
 		case 0:
+			if t.Above > 0 { // it was there: has the table been emptied?
+				err = s.table.CheckMark(ctx)
+			}
 		case 1:
 			var identity string
 			if c, identity, err = s.counter(rows[0]); err == nil {
