@@ -616,7 +616,8 @@ func contested(db *gorm.DB, keys []string, state string, cause error) error {
 	return fmt.Errorf("%w: %s of %s was just made for a new row, and a row that has it is there already, "+
 		"which was left as it is: somebody else makes the same IDs. Look for a second program with the same "+
 		"node number (WithNode given twice, a copied machine, a restored backup or store of leases), stop it, "+
-		"give it another number, and then create the row again. A hook that stores a copy of its row under the "+
-		"same key looks alike: let it set the key of the copy to 0; %s: %w",
+		"give it another number, and then create the row again. A struct that stands twice in a slice looks "+
+		"alike, and a hook that stores a copy of its row under the same key: let it set the key of the copy to "+
+		"0; %s: %w",
 		errs.ErrContested, name, db.Statement.Table, state, cause)
 }

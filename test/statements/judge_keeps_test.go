@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -66,6 +67,14 @@ func keptShapes() map[string]func(t *testing.T, r *rivals) {
 				r.wantRows(t, "ships", "1000 one", "1001 other")
 				wantInt(t, "the ID", one.ID, 1000)
 			}
+		},
+		"one new struct twice in a slice without a clause is refused, and the error says so": func(t *testing.T, r *rivals) {
+			one := &ship{Text: "one"}
+			err := r.ours.Create([]*ship{one, one}).Error
+			if !errors.Is(err, snowflakeplugin.ErrContested) || !strings.Contains(err.Error(), "twice in a slice") {
+				t.Errorf("the error is %v", err)
+			}
+			wantInt(t, "the ID", one.ID, 0)
 		},
 		"Save of one new struct twice inserts it once": func(t *testing.T, r *rivals) {
 			one := &port{Name: "one", Text: "x"}
