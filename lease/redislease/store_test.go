@@ -200,4 +200,8 @@ func TestTheRecordsOfAServerThatForgetsAreWarnedOf(t *testing.T) {
 			t.Errorf("%s: New returned %v", name, err)
 		}
 	}
+	_, err := redislease.New(client, "p:", redislease.WithStrict(0, time.Second))
+	if !errors.Is(err, lease.ErrStore) || errors.Is(err, lease.ErrInvalidOption) {
+		t.Errorf("WithStrict, on a server that forgets: New returned %v", err)
+	}
 }
