@@ -25,19 +25,19 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 			"a key that was counted, or that is one of another table": {
 				rows: []string{"INSERT INTO stats VALUES (1, 5)"}, schema: []string{"CREATE TABLE stats (id BIGINT NOT NULL PRIMARY KEY, hp BIGINT)"},
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "stats": {Policy: merge.Copy}},
-				code:   merge.CodePrimaryKey, table: "stats", order: []string{"references:", "renumber: true", "keep_first"},
+				code:   merge.CodePrimaryKey, table: "stats", order: []string{"identities:", "renumber: apart", "keep_first"},
 			},
 			"a key of several columns": {
 				rows:   []string{"INSERT INTO slots VALUES (1, 1)"},
 				schema: []string{"CREATE TABLE slots (pet BIGINT NOT NULL, slot BIGINT NOT NULL, PRIMARY KEY (pet, slot))"},
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "slots": {Policy: merge.Copy}},
-				code:   merge.CodePrimaryKey, table: "slots", order: []string{"references:", "keep_first"},
+				code:   merge.CodePrimaryKey, table: "slots", order: []string{"identities:", "keep_first"},
 			},
 			"a unique key of numbers": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},
 				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, pet BIGINT UNIQUE)"},
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "tags": {Policy: merge.Copy}},
-				code:   merge.CodeUniqueKey, table: "tags", order: []string{"references:", "keep_first"},
+				code:   merge.CodeUniqueKey, table: "tags", order: []string{"identities:", "keep_first"},
 			},
 			"a unique text": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 'x')"},
