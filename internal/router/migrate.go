@@ -50,6 +50,10 @@ func (g migrator) migrate(ctx context.Context, e shardmap.Entry) error {
 // renamed must not come back under its name: late statements would find it.
 func (g migrator) whileOpen(e shardmap.Entry) making {
 	return func(db *gorm.DB, run func()) {
+		if db.DryRun {
+			run()
+			return
+		}
 		pool := db.Statement.ConnPool // that of the source, if dbresolver has chosen one
 		tx := db.Session(&gorm.Session{NewDB: true, SkipHooks: true})
 		tx.Statement.ConnPool = pool

@@ -483,6 +483,17 @@ func TestAnEntryIsNotReplacedWhileItsTableIsMade(t *testing.T) {
 	})
 }
 
+func TestADryRunOfAutoMigrateMakesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		leased(t, db)
+		p := routerOn(t, db.Session(&gorm.Session{DryRun: true}))
+		must(t, p.router.AutoMigrate(t.Context()), "AutoMigrate")
+		same(t, "a table is there", db.Migrator().HasTable("split_orders_00") || db.Migrator().HasTable("snowflake_shards"), false)
+	})
+}
+
 // Another program has the records of the map for a moment, as by a resharding of another shard, when all but them is
 // renamed. The cutover waits, and begins again.
 func TestACutoverWaitsForTheRecordsOfTheMap(t *testing.T) {
