@@ -188,7 +188,7 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape) error {
 		s.types[column.Name()] = cmp.Or(kind, column.DatabaseTypeName())
 	}
 	for _, name := range s.model.DBNames {
-		if _, found := s.types[name]; !found {
+		if _, found := s.types[name]; !found && !s.model.FieldsByDBName[name].IgnoreMigration {
 			s.missing = append(s.missing, "column "+name+" is missing")
 		}
 	}

@@ -49,12 +49,11 @@ func (r *Router) Find(
 	if err != nil {
 		return nil, nil, err
 	}
-	apart := len(wanted) < 2 || m.Base.AfterFind // A hook may read by its handle, which needs a route.
+	// A hook may read by its handle, which needs a route.
+	apart := len(wanted) < 2 || m.Base.AfterFind || hasUnmigrated(m)
 	q, err := r.newQuery(ctx, m, wanted, apart, func(tx *gorm.DB, one *asked) *gorm.DB {
 		var ids any = openIDs{}
-		if one == nil {
-			tx = namedColumns(tx, m)
-		} else {
+		if one != nil {
 			ids = one.ids
 		}
 		return tx.Where(clause.Expr{SQL: "? IN (?)", Vars: []any{clause.PrimaryColumn, ids}})
@@ -235,8 +234,8 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 		return err
 	}
 	share := p.shareOf(r.Topology, m)
-	q, err := r.newQuery(ctx, m, r.askAll(m), false, func(tx *gorm.DB, _ *asked) *gorm.DB {
-		return p.ordered(p.bounded(namedColumns(tx, m)), share)
+	q, err := r.newQuery(ctx, m, r.askAll(m), hasUnmigrated(m), func(tx *gorm.DB, _ *asked) *gorm.DB {
+		return p.ordered(p.bounded(tx), share)
 	})
 	switch {
 	case err != nil:
@@ -266,12 +265,12 @@ func (r *Router) Page(ctx context.Context, dest any, p Page) error {
 	return nil
 }
 
-// namedColumns names the columns of the model, because those of altered tables may be in another order.
-func namedColumns(tx *gorm.DB, m *shardmap.Model) *gorm.DB {
-	if len(tx.Statement.Selects) == 0 && len(tx.Statement.Omits) == 0 && len(tx.Statement.Joins) == 0 {
-		return tx.Select(m.Base.DBNames)
-	}
-	return tx
+// hasUnmigrated reports whether AutoMigrate leaves out a column of a model. The application may have made it,
+// so only SELECT * tells.
+func hasUnmigrated(m *shardmap.Model) bool {
+	return slices.ContainsFunc(m.Base.DBNames, func(column string) bool {
+		return m.Base.FieldsByDBName[column].IgnoreMigration
+	})
 }
 
 // moreRows asks the shards that have their whole share among the rows for what follows it in the page.
@@ -616,7 +615,11 @@ func (q *shardQuery) addTemplate(shard int) error {
 	tx := q.handle(q.ctx, db, r, q.m.Value)
 	tx = tx.Session(&gorm.Session{DryRun: true, SkipHooks: true, Logger: logger.Discard})
 	tx.Dialector = openPlaceholders{db.Dialector} // in this session's copy of the configuration
-	tx = q.complete(q.scoped(tx.Model(q.m.Value)), nil).Find(q.m.Slice())
+	tx = q.scoped(tx.Model(q.m.Value))
+	if stmt := tx.Statement; len(stmt.Selects) == 0 && len(stmt.Omits) == 0 && len(stmt.Joins) == 0 {
+		tx = tx.Select(q.m.Base.DBNames) // because the columns of altered tables may be in another order
+	}
+	tx = q.complete(tx, nil).Find(q.m.Slice())
 	stmt := tx.Statement
 	if tx.Error != nil {
 		return tx.Error
