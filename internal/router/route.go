@@ -219,7 +219,9 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		}
 		return err
 	case namesTable(stmt):
-		if m != nil && (stmt.Table == m.Base.Table || namesAlias(stmt, m.Base.Table)) {
+		// GORM takes the name of the model for that of a subquery without AS, which has a route of its own.
+		subquery := strings.HasPrefix(stmt.TableExpr.SQL, "(?)")
+		if m != nil && (stmt.Table == m.Base.Table && !subquery || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
 		}
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.

@@ -28,6 +28,7 @@ func shardGormBehaviors() []behavior {
 		{Name: "SQL of one's own goes to the database of the shard", Run: rawOnShards},
 		{Name: "DryRun and ToSQL name the table of the shard", Run: dryRunOnShards},
 		{Name: "gorm.G, and sessions with a context of their own", Run: genericsOnShards},
+		{Name: "a table that is a subquery within the shard, as LimitPerRecord of gorm.G makes one", Run: tablesOfSubqueries},
 	}
 }
 
@@ -364,5 +365,30 @@ func genericsOnShards(t *testing.T, target dbtest.Target) {
 		var last trade
 		must(s.T, s.on(&trade{}, made[2].ID).Take(&last, made[2].ID).Error, "Take")
 		same(s.T, "what was read in the end", last.Code, "newer")
+	})
+}
+
+func tablesOfSubqueries(t *testing.T, target dbtest.Target) {
+	eachTrades(t, target, func(s *sharded) {
+		made := s.withItems()
+		db := s.on(&trade{}, made[1].ID)
+		var rows []trade
+		for _, table := range []string{"(?) t", "(?) AS t"} {
+			whole := s.on(&trade{}, made[1].ID).Model(&trade{}).Where("code = ?", made[1].Code)
+			must(s.T, db.Unscoped().Table(table, whole).Preload("Items").Find(&rows).Error, table)
+			if len(rows) != 1 || rows[0].ID != made[1].ID || len(rows[0].Items) != 2 {
+				s.Errorf("%s has the rows %v", table, rows)
+			}
+			unrouted := s.dbs[1%len(s.dbs)].Model(&trade{}).Where("code = ?", made[1].Code)
+			wantErr(s.T, db.Unscoped().Table(table, unrouted).Find(&rows).Error, nil, table+" without a route")
+		}
+		rows, err := gorm.G[trade](db).Preload("Items", func(items gorm.PreloadBuilder) error {
+			items.LimitPerRecord(1).Order("name DESC")
+			return nil
+		}).Find(s.Context())
+		must(s.T, err, "Preload")
+		if len(rows) != 1 || len(rows[0].Items) != 1 || rows[0].Items[0].Name != "b" {
+			s.Errorf("the last item of each row is in %v", rows)
+		}
 	})
 }
