@@ -56,6 +56,7 @@ type column struct {
 	direct  int          // index of the field in the model, -1 if it is embedded deeper
 	plain   bool         // an integer field of the model itself
 	text    bool         // of kindScan: its Value is text
+	grows   bool         // it is filled also where an embedded struct that would hold it is a nil pointer
 
 	like   *schema.Field // the field whose shard the IDs share; nil if they need not share one
 	source *namedSource  // the named source of the numbers; nil for the plugin's own
@@ -285,8 +286,8 @@ func (c *column) isVacant(row reflect.Value) bool {
 	cell, ok := c.locate(row, false)
 	if !ok {
 		// The struct that would hold the field is a nil pointer. Allocating it would turn the NULLs
-		// of its other columns into zeros, which only a key is worth.
-		return c.field.PrimaryKey
+		// of its other columns into zeros, which only a key is worth. Then all of it is filled.
+		return c.grows
 	}
 	_, set := c.get(cell)
 	return !set
@@ -351,6 +352,17 @@ func (c *column) locate(row reflect.Value, grow bool) (reflect.Value, bool) {
 		row = row.Elem()
 	}
 	return row, true
+}
+
+// growsWith reports whether a key that is filled makes all embedded structs on the way to the field.
+func (c *column) growsWith(key *column) bool {
+	path, other, last := c.field.StructField.Index, key.field.StructField.Index, 0
+	for i, index := range path {
+		if index < 0 {
+			last = i + 1
+		}
+	}
+	return key.field.PrimaryKey && last <= len(other) && slices.Equal(path[:last], other[:last])
 }
 
 // isTagged reads the tag of a field. It returns an error for a tag that looks as if it was meant to ask for

@@ -182,6 +182,9 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		}
 		p.columns = append(p.columns, column)
 	}
+	for _, column := range p.columns {
+		column.grows = slices.ContainsFunc(p.columns, column.growsWith)
+	}
 	faults = append(faults, p.idleTags(s)...)
 	faults = append(faults, textForeignKeys(s)...)
 	faults = append(faults, c.jsonStrings(s)...)

@@ -54,6 +54,10 @@ type (
 		*KeyBase
 		Note string `gorm:"size:50"`
 	}
+	DeepTwoBase struct {
+		*TwoKeyBase
+		Deep snowflakeplugin.ID `gorm:"index" snowflake:"true"`
+	}
 
 	embedsValue struct {
 		KeyBase
@@ -66,6 +70,10 @@ type (
 	embedsTwo struct {
 		Name string `gorm:"size:50"`
 		*TwoKeyBase
+	}
+	embedsTwoNil struct {
+		*DeepTwoBase
+		Name string `gorm:"size:50"`
 	}
 	embedsDeep struct {
 		Name string `gorm:"size:50"`
@@ -103,13 +111,16 @@ func filledAndStored[T any](t *testing.T, db *gorm.DB, newRow func() T, ids func
 }
 
 func embeddedKeys(t *testing.T, target dbtest.Target) {
-	db, _ := open(t, target, nil, &embedsValue{}, &embedsPointer{}, &embedsTwo{}, &embedsDeep{}, &embedsNamed{})
+	db, _ := open(t, target, nil, &embedsValue{}, &embedsPointer{}, &embedsTwo{}, &embedsDeep{}, &embedsNamed{},
+		&embedsTwoNil{})
 	filledAndStored(t, db, func() embedsValue { return embedsValue{Name: "value"} },
 		func(v embedsValue) []int64 { return []int64{v.ID.Int64()} })
 	filledAndStored(t, db, func() embedsPointer { return embedsPointer{Name: "nil pointer"} },
 		func(v embedsPointer) []int64 { return []int64{v.ID.Int64()} })
 	filledAndStored(t, db, func() embedsTwo { return embedsTwo{Name: "pointer", TwoKeyBase: &TwoKeyBase{}} },
 		func(v embedsTwo) []int64 { return []int64{v.ID, v.PublicID.Int64()} })
+	filledAndStored(t, db, func() embedsTwoNil { return embedsTwoNil{Name: "nil pointers"} },
+		func(v embedsTwoNil) []int64 { return []int64{v.ID, v.PublicID.Int64(), v.Deep.Int64()} })
 	filledAndStored(t, db, func() embedsDeep { return embedsDeep{Name: "nil pointers"} },
 		func(v embedsDeep) []int64 { return []int64{v.ID.Int64()} })
 	filledAndStored(t, db, func() embedsNamed { return embedsNamed{Name: "named"} },
