@@ -405,6 +405,7 @@ func (f *filler) beforeFrame(db *gorm.DB) {
 		}
 	}
 	f.open.add(fr)
+	fr.stored = f.open.storedBelow(fr)
 	if fr.rows == nil {
 		return
 	}

@@ -35,6 +35,7 @@ type frame struct {
 	sending  bool         // the INSERT comes next
 	config   *gorm.Config // of the handle; see plainErrors
 	before   []int64      // IDs that were made for the rows before the statement, in ascending order
+	stored   []int64      // IDs of rows of the model that creates below have stored before, in ascending order
 	inserted bool         // the database has acknowledged the rows
 	nested   below        // what is known of the creates below this one
 }
@@ -362,9 +363,12 @@ func (f *frame) noParent(i int, column *column, value any) error {
 		errs.ErrNoParent, i, value, f.plan.schema.Name, column.like.Name)
 }
 
-// made reports whether id was generated for a column of this statement.
+// made reports whether id was generated for a column of this statement, of a row that is not stored yet.
 func (f *frame) made(c int, id int64) bool {
-	if contains(f.before, id) {
+	switch {
+	case contains(f.stored, id):
+		return false
+	case contains(f.before, id):
 		return true
 	}
 	if source := f.plan.columns[c].source; source != nil {
@@ -652,4 +656,26 @@ func (o *openFrames) tree(f *frame) []*frame {
 		frames = append(frames, frames[i].nested.children...)
 	}
 	return frames
+}
+
+// storedBelow lists the IDs of the rows of the model that creates below a frame have stored. A row of the
+// statement is among them if it is the parent of another one.
+func (o *openFrames) storedBelow(f *frame) (ids []int64) {
+	if f.nested.pool == nil || !f.plan.tree {
+		return nil
+	}
+	for _, below := range o.tree(f)[1:] {
+		if below.plan.schema.ModelType != f.plan.schema.ModelType || !below.inserted || below.rows == nil {
+			continue
+		}
+		for i := range below.rows.count() {
+			for c := range below.plan.columns {
+				if id, ok := below.get(i, c); ok {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

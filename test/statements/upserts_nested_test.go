@@ -66,6 +66,8 @@ func nestedUpsertBehaviors() []behavior {
 			Run: nestedBelowAnUpsert},
 		{Name: "a failed tree keeps no ID of a row that another part of it had made",
 			Run: nestedMeetingItself},
+		{Name: "a slice of new rows may have the parent of one of them", Everywhere: true,
+			Run: nestedParentInSlice},
 	}
 }
 
@@ -260,5 +262,39 @@ func nestedMeetingItself(t *testing.T, target dbtest.Target) {
 	for _, w := range i.Works {
 		wantStored(t, db, w.Publisher.ID, "SELECT id FROM publishers WHERE name = ?", w.Publisher.Name)
 		wantStored(t, db, w.Publisher.ID, "SELECT publisher_id FROM works WHERE id = ?", w.ID)
+	}
+}
+
+// employee has another employee for a boss.
+type employee struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name   string             `gorm:"size:20"`
+	BossID *snowflakeplugin.ID
+	Boss   *employee
+}
+
+// nestedParentInSlice saves slices in which GORM inserts the boss twice: as such, and as a row of the slice.
+func nestedParentInSlice(t *testing.T, target dbtest.Target) {
+	db := openAs(t, target, opening{}, &employee{})
+	everything := clause.OnConflict{UpdateAll: true}
+	for name, save := range map[string]func(rows []*employee) *gorm.DB{
+		"save":       func(rows []*employee) *gorm.DB { return db.Save(rows) },
+		"update all": func(rows []*employee) *gorm.DB { return db.Clauses(everything).Create(rows) },
+		"nothing": func(rows []*employee) *gorm.DB {
+			return db.Clauses(clause.OnConflict{DoNothing: true}).Create(rows)
+		},
+	} {
+		boss := &employee{Name: name}
+		worker, other := &employee{Name: name + " 1", Boss: boss}, &employee{Name: name + " 2", Boss: boss}
+		succeed(t, save([]*employee{worker, boss, other}))
+		for _, row := range []*employee{boss, worker, other} {
+			wantStored(t, db, row.ID, "SELECT id FROM employees WHERE name = ?", row.Name)
+		}
+		wantStored(t, db, boss.ID, "SELECT boss_id FROM employees WHERE id = ?", other.ID)
+	}
+	boss := &employee{Name: "twice"}
+	err := db.Create([]*employee{boss, {Name: "worker", Boss: boss}}).Error
+	if err == nil || errors.Is(err, snowflakeplugin.ErrContested) {
+		t.Errorf("a row that GORM inserts twice: the error is %v, want that of the key", err)
 	}
 }
