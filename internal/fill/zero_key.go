@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
 
@@ -90,6 +91,24 @@ func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
 	if row, found := c.zeroRow(stmt); found {
 		c.refuse(stmt, row)
 	}
+	c.yieldByOther(stmt)
+}
+
+// yieldByOther lets DO NOTHING name another column of the INSERT, if that leaves the key out. MariaDB stores 0
+// in the key otherwise, because it takes a column that ON DUPLICATE KEY UPDATE names for one with a value.
+func (c keyClause) yieldByOther(stmt *gorm.Statement) {
+	conflict, _ := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
+	sent := sentFields(stmt)
+	if stmt.Name() != dialect.MySQL || !conflict.DoNothing || sent(c.field) {
+		return
+	}
+	for _, name := range stmt.Schema.DBNames {
+		if column := (clause.Column{Name: name}); sent(stmt.Schema.FieldsByDBName[name]) {
+			stmt.AddClause(clause.OnConflict{DoUpdates: clause.Set{{Column: column, Value: column}}})
+			return
+		}
+	}
+	delete(stmt.Clauses, clauseOnConflict)
 }
 
 func (c keyClause) refuse(stmt *gorm.Statement, row int) {

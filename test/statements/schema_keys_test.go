@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -61,15 +62,21 @@ func keysOfIDAreNotNull(t *testing.T, target dbtest.Target) {
 	refusesNull(t, db, "book_languages", "book_id", 5)
 
 	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+	yielding := db.Clauses(clause.OnConflict{DoNothing: true}).Session(&gorm.Session{})
 	for what, tx := range map[string]*gorm.DB{
-		"a struct":  db.Omit("ID").Create(&memberByID{Email: "a"}),
-		"a map":     db.Model(&memberByID{}).Omit("ID").Create(map[string]any{"email": "b"}),
-		"a pointer": db.Omit("ID").Create(&keyPointer{Name: "c"}),
+		"a struct":                db.Omit("ID").Create(&memberByID{Email: "a"}),
+		"a map":                   db.Model(&memberByID{}).Omit("ID").Create(map[string]any{"email": "b"}),
+		"a pointer":               db.Omit("ID").Create(&keyPointer{Name: "c"}),
+		"a struct that yields":    yielding.Omit("ID").Create(&memberByID{Email: "d"}),
+		"a map that yields":       yielding.Model(&memberByID{}).Omit("ID").Create(map[string]any{"email": "e"}),
+		"a key beside the Select": yielding.Select("Email").Create(&memberByID{ID: 5, Email: "f"}),
+		"nothing of a struct":     yielding.Omit("*").Create(&memberByID{ID: 6}),
 	} {
 		if tx.Error == nil {
 			t.Errorf("%s was stored without its key", what)
 		}
 	}
+	wantInt(t, "the number of rows without keys", plainOne[int64](t, db, "SELECT count(*) FROM member_by_ids"), 0)
 	// A default of the database still makes the key.
 	succeed(t, db.Create(&keyDefault{Name: "made by the database"}))
 	wantInt(t, "the key that the database has made", plainOne[int64](t, db, "SELECT id FROM key_defaults"), 7)
@@ -104,7 +111,7 @@ func countedKeysGoOn(t *testing.T, target dbtest.Target) {
 	plainExec(t, db, "CREATE TABLE member_by_ids (id "+column+", email varchar(100), name varchar(100))")
 	must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
 	made := memberByID{Email: "by the plugin"}
-	succeed(t, db.Omit("ID").Create(&memberByID{Email: "counted"}))
+	succeed(t, db.Omit("ID").Clauses(clause.OnConflict{DoNothing: true}).Create(&memberByID{Email: "counted"}))
 	succeed(t, db.Create(&made))
 	wantInt(t, "the key that was counted",
 		plainOne[int64](t, db, "SELECT id FROM member_by_ids WHERE email = 'counted'"), 1)
