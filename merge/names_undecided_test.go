@@ -464,6 +464,37 @@ func TestNamesInACircleAreComparedByTheNewOnes(t *testing.T) {
 	})
 }
 
+// A house of the map has the name of its owner, a player belongs to an account, and an account bids for a house. No
+// constraint says in which order they come, so the names come before the houses, which are compared.
+func TestRowsInACircleThatNothingOrdersAreComparedByTheNewNames(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE accounts (id BIGINT PRIMARY KEY, house BIGINT)",
+		"CREATE TABLE houses (id BIGINT PRIMARY KEY, owner BIGINT, owner_name VARCHAR(20))",
+		"CREATE TABLE players (id BIGINT PRIMARY KEY, account BIGINT, name VARCHAR(20) UNIQUE)"}
+	server := func(number int) (all []string) {
+		for n := 1; n <= 5; n++ {
+			all = append(all, fmt.Sprintf("INSERT INTO accounts VALUES (%s, %d)", id(number, n), n+3*number),
+				fmt.Sprintf("INSERT INTO players VALUES (%s, %s, 'P%d')", id(number, n+5), id(number, n), n),
+				fmt.Sprintf("INSERT INTO houses VALUES (%d, %s, 'P%d')", n+3*number, id(number, n+5), n))
+		}
+		return all
+	}
+	refers := func(column, table string) []merge.Reference { return []merge.Reference{{Column: column, Table: table}} }
+	tables := map[string]*merge.TablePlan{
+		"accounts": {Policy: merge.Copy, References: refers("house", "houses")},
+		"houses":   {Policy: merge.KeepFirst, Key: []string{"id"}, References: refers("owner", "players")},
+		"players": {Policy: merge.Rename, References: refers("account", "accounts"), Rename: &merge.RenamePlan{Column: "name",
+			Copies: []merge.NameCopy{{Table: "houses", Column: "owner_name", Ref: "owner"}}}},
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, schema, tables, server(1), server(2))
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM houses h JOIN players p ON p.id = h.owner AND p.name = h.owner_name"); n != 8 {
+			t.Errorf("%d of 8 houses have the name of their owner", n)
+		}
+	})
+}
+
 // The plate of a car is longer than that of the trunk which belongs to it, and becomes longer by its new name. The
 // trunk is found by its plate, so it is compared, and a plate without a key is only written.
 func TestCopiesThatAreTooShortForANewNameAreNamed(t *testing.T) {

@@ -632,7 +632,7 @@ func sortTables(jobs map[string]*tableJob) (order []*tableJob, circles []circle)
 				}
 			}
 		}
-		names, possible := sortCircle(jobs, group)
+		names, possible := sortCircle(jobs, group, named)
 		for _, name := range names {
 			order = append(order, jobs[name])
 		}
@@ -665,8 +665,9 @@ func reachable(jobs map[string]*tableJob, next func(name string) []string) map[p
 }
 
 // sortCircle orders the tables of a circle and marks the references that must wait until all rows exist. It
-// reports whether such an order exists.
-func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
+// reports whether such an order exists. Where the order is free, tables whose names change come before those
+// whose rows are compared by them.
+func sortCircle(jobs map[string]*tableJob, group []string, named map[string][]string) ([]string, bool) {
 	waits := map[string][]string{} // the parents that must be copied before a table
 	possible := true
 	for _, name := range group {
@@ -686,11 +687,15 @@ func sortCircle(jobs map[string]*tableJob, group []string) ([]string, bool) {
 		}
 	}
 	var order []string
-	missing := func(name string) bool { return !slices.Contains(order, name) }
+	missing := func(name string) bool { return slices.Contains(group, name) && !slices.Contains(order, name) }
 	for len(order) < len(group) {
+		free := func(name string) bool { return missing(name) && !slices.ContainsFunc(waits[name], missing) }
 		next := slices.IndexFunc(group, func(name string) bool {
-			return missing(name) && !slices.ContainsFunc(waits[name], missing)
+			return free(name) && !slices.ContainsFunc(named[name], missing)
 		})
+		if next < 0 {
+			next = slices.IndexFunc(group, free)
+		}
 		if next < 0 {
 			return group, false
 		}
