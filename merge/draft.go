@@ -500,7 +500,7 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 		}
 	}
 	named := len(sets)
-	if len(whole) > 0 && !d.leads(t) {
+	if len(whole) > 0 && (!d.leads(t) || d.installed(t.Name)) {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
