@@ -22,6 +22,7 @@ func board(target dbtest.Target, server, members, posts int) []string {
 		"CREATE TABLE posts (" + key("pid") + ", prefix INTEGER, likes INTEGER, adduid INTEGER, location INTEGER)",
 		"CREATE TABLE stations (" + key("sid") + ", size INTEGER)",
 		"CREATE TABLE options (uid INTEGER NOT NULL PRIMARY KEY, shown INTEGER)",
+		"CREATE TABLE accounts (" + key("aid") + ", count INTEGER)", "CREATE TABLE piles (" + key("hid") + ", count INTEGER, recount INTEGER)",
 		"CREATE TABLE news (" + key("nid") + ", uid INTEGER)",
 		"CREATE TABLE bans (" + key("bid") + ", issuedby INTEGER, oldgroup INTEGER, referrer INTEGER, standby INTEGER)",
 		"CREATE TABLE moderators (" + key("mid") + ", id INTEGER, is_group INTEGER)",
@@ -43,6 +44,8 @@ func board(target dbtest.Target, server, members, posts int) []string {
 		add("usergroups (gid, shade) VALUES (%d, %d)", n, some(n, 900))
 		add("topicprefixes (pid, color) VALUES (%d, %d)", n, some(n, 900))
 		add("stations (sid, size) VALUES (%d, %d)", n, some(n, 900))
+		add("accounts (aid, count) VALUES (%d, %d)", n, some(n, 900))
+		add("piles (hid, count, recount) VALUES (%d, 1, %d)", n, some(n, 5))
 	}
 	for n := 1; n <= posts; n++ {
 		if pick(server+5*n, 10) > 0 {
@@ -72,7 +75,8 @@ func TestNamesThatAreNotWrittenAsOthersWriteThemAreUnderstood(t *testing.T) {
 			"moderators.id": "plain, perhaps posts.pid", "moderators.is_group": "plain", "reports.id": "perhaps posts.pid when type = 'post'",
 			"news.uid": "perhaps members.uid", "posts.prefix": "plain, perhaps topicprefixes.pid when prefix <> 0",
 			"posts.adduid": "perhaps members.uid", "posts.location": "plain", "posts.likes": "plain",
-			"members.grade": "plain", "letters.weight": "plain", "reports.rid": "plain", "reports.class": "plain"})
+			"members.grade": "plain", "letters.weight": "plain", "reports.rid": "plain", "reports.class": "plain",
+			"piles.count": "plain", "piles.recount": "plain"})
 	})
 }
 

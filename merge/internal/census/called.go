@@ -105,15 +105,15 @@ func (l *caller) lastWords() (all []string) {
 	return slices.DeleteFunc(slices.Compact(all), func(w string) bool { return len(w) <= short })
 }
 
-// tailsOf returns the words of the names here to which the tables of keys add something, as usergroups does
-// to group, and topicprefixes to prefix.
+// tailsOf returns the words of the names here to which the tables of keys add a word, as usergroups does to
+// group, and topicprefixes to prefix, but not accounts to count.
 func (l *caller) tailsOf(keys []Column) map[Column][]string {
 	words, all := l.lastWords(), map[Column][]string{}
 	for _, key := range keys {
 		called := l.c.wordsOf(key.Table)
 		table := called[len(called)-1]
 		for _, end := range words {
-			if end != table && strings.HasSuffix(table, end) {
+			if before, ends := strings.CutSuffix(table, end); ends && len(before) > 2 {
 				all[key] = append(all[key], end)
 			}
 		}
