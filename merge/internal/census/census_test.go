@@ -804,7 +804,8 @@ func TestKeysInDocumentsOfPHPAreAskedAbout(t *testing.T) {
 
 // The words of players stand in channels: one of all, and two for each player, at numbers that no key reaches, and one
 // for each guild, at a small number. A few values tell if all lie at the same large number, or are called like others.
-// The costs of what they buy are large numbers, too.
+// The costs of what they buy are large numbers, too. What mines yield goes on behind each thousand, and those of one
+// thousand end where keys do.
 func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
@@ -812,7 +813,14 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
 				"CREATE TABLE words (id INTEGER NOT NULL PRIMARY KEY, channel INTEGER, cost INTEGER, day INTEGER)",
 				"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE calls (id INTEGER NOT NULL PRIMARY KEY, " +
-					"talk INTEGER, power INTEGER, health INTEGER)", "CREATE TABLE hearers (talk INTEGER, room INTEGER)"}
+					"talk INTEGER, power INTEGER, health INTEGER)", "CREATE TABLE hearers (talk INTEGER, room INTEGER)",
+				"CREATE TABLE ports (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE mines (id INTEGER NOT NULL PRIMARY KEY, yield INTEGER)"}
+			for n := range 200 + 2*players {
+				statements = append(statements, fmt.Sprintf("INSERT INTO ports VALUES (%d)", n+1))
+			}
+			for n := range 125 - players/600*90 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO mines VALUES (%d, %d)", 9000+n, 100+n*103%4900))
+			}
 			for n := 1; n <= players/10; n++ {
 				statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", n))
 			}
@@ -840,7 +848,8 @@ func TestKeysBeyondARoundNumberAreAskedAbout(t *testing.T) {
 		expect(t, taken(t, target, server(1, 600), server(7, 400)), map[string]string{
 			"words.channel": "plain, perhaps players.id", "words.cost": "plain", "words.day": "plain",
 			"calls.talk": "plain, perhaps guilds.id", "calls.power": "plain", "calls.health": "plain",
-			"hearers.talk": "plain, perhaps guilds.id", "hearers.room": "plain, perhaps players.id"})
+			"hearers.talk": "plain, perhaps guilds.id", "hearers.room": "plain, perhaps players.id",
+			"mines.yield": "plain"})
 	})
 }
 

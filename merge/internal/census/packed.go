@@ -36,6 +36,7 @@ type part struct {
 type evidence struct {
 	values []map[int64]bool
 	most   []int64 // the greatest number that stands there in rows of any kind
+	ends   bool    // on some server, no numbers of the column go on behind those beyond a round number
 }
 
 // MaxChars is how many characters of a text are looked at.
@@ -130,13 +131,14 @@ func (p *packer) numbers(server int, col Column) {
 	name := p.c.servers[server].Kind.Quote(col.Name)
 	texts := p.c.some(server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase))
 	bare := p.c.bare(col)
-	rests, whole := map[uint64][]int64{}, true
+	rests, whole, all := map[uint64][]int64{}, true, []uint64(nil)
 	for _, text := range texts {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil { // it is negative, or 0 for what is no whole number
 			signed, _ := numberIn(text)
 			n = uint64(signed)
 		}
+		all = append(all, n)
 		for _, bits := range packings() {
 			if n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
@@ -155,13 +157,21 @@ func (p *packer) numbers(server int, col Column) {
 		base, rest := beyond(n)
 		rests[base], whole = append(rests[base], rest), whole && rest > 0
 	}
-	for base, all := range rests {
+	slices.Sort(all)
+	for base, some := range rests {
 		most := int64(0)
 		if whole && len(rests) == 1 && base >= half { // so large a number shared by all is no chance
 			most = int64(min(base, math.MaxInt64))
 		}
-		for _, rest := range all {
-			p.add(part{column: col.Name, as: fmt.Sprint(isBeyond, base), member: col.Name}, server, rest, most)
+		where := part{column: col.Name, as: fmt.Sprint(isBeyond, base), member: col.Name}
+		for _, rest := range some {
+			p.add(where, server, rest, most)
+		}
+		last := slices.Max(some)
+		next, _ := slices.BinarySearch(all, base+uint64(last)+1)
+		const near = 4 // times as far away as those there are from each other
+		if next == len(all) || (all[next]-base-uint64(last))*uint64(len(some)) > near*uint64(last) {
+			p.parts[where].ends = true
 		}
 	}
 }
@@ -443,7 +453,8 @@ func (p *packer) judge(table string) (found []Finding) {
 			if strings.HasPrefix(where.as, "path ") {
 				c.path = where.as
 			}
-			if base, isSum := strings.CutPrefix(where.as, isBeyond); isSum && len(base) < 5 && !m.follows() {
+			if base, isSum := strings.CutPrefix(where.as, isBeyond); isSum &&
+				(!p.parts[where].ends || len(base) < 5 && !m.follows()) {
 				continue // many numbers lie between 100 and 200
 			}
 			other, ok := best[c]
