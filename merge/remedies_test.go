@@ -31,7 +31,7 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				rows:   []string{"INSERT INTO slots VALUES (1, 1)"},
 				schema: []string{"CREATE TABLE slots (pet BIGINT NOT NULL, slot BIGINT NOT NULL, PRIMARY KEY (pet, slot))"},
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "slots": {Policy: merge.Copy}},
-				code:   merge.CodePrimaryKey, table: "slots", order: []string{"identities:", "keep_first"},
+				code:   merge.CodePrimaryKey, table: "slots", order: []string{"identities:", "make a table", "renumber: apart", "keep_first"},
 			},
 			"a unique key of numbers": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},

@@ -137,6 +137,9 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		answers = append(answers,
 			"if each server has counted its own rows, they get other keys by renumber: apart")
 	case primary && text == "":
+		answers = append(answers, "if a column of it has numbers that each server has counted and that are the "+
+			"key of no table, make a table of them, on copies of the servers and in the target, with the policy "+
+			"copy and renumber: apart, and refer to it")
 	case named && r.job.plan.Rename.When != "":
 		p.Message += "; when: of the rename does not hold for them"
 		answers = append(answers, "let when: of the rename hold for all of them but one")
