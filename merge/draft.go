@@ -487,20 +487,25 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 }
 
 // equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
-// two servers: a name, as the towns of a map have it, or all columns. There are none if rows are not alike.
+// two servers: a name, as the towns of a map have it, or all columns. Where some may lead to other rows, which
+// have the same keys, all rows and what else they hold must be equal. There are none if rows are not alike.
 func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	var whole []string
 	var sets [][]string
+	leads := d.leads(t)
 	for _, c := range t.Writable() {
 		if c.Name == key {
 			continue
 		}
-		if whole = append(whole, c.Name); c.Family == sqldb.FamilyText && isName(c.Name) {
+		if c.Family == sqldb.FamilyText && isName(c.Name) {
 			sets = append(sets, []string{c.Name})
+		}
+		if !leads || !d.refers(t, c.Name) && !d.asked(t, c.Name) {
+			whole = append(whole, c.Name)
 		}
 	}
 	named := len(sets)
-	if len(whole) > 0 && (!d.leads(t) || d.installed(t.Name)) {
+	if len(whole) > 0 && (!leads || d.installed(t.Name)) {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
