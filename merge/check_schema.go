@@ -757,7 +757,13 @@ func (c *schemaCheck) openColumns(name string) {
 		if evidence != "" {
 			message += " (" + evidence + ")"
 		}
+		remedy := declareIt(c.inPlan(name, o, key), name+"."+o.Column)
+		col := c.ws.target.Tables[name].Column(o.Column)
+		if o.As == "" && col != nil && col.Family == sqldb.FamilyInt {
+			remedy += ", but if each server has counted its numbers, which are the key of no table, make a table " +
+				"of them first, or those of several servers become one"
+		}
 		c.report.problem(Problem{Code: CodeUndecided, Table: name, Column: o.Column, Message: message,
-			Remedy: declareIt(c.inPlan(name, o, key), name+"."+o.Column) + "; then remove it from undecided:"})
+			Remedy: remedy + "; then remove it from undecided:"})
 	}
 }

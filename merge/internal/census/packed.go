@@ -169,7 +169,7 @@ func (p *packer) numbers(server int, col Column) {
 		}
 		last := slices.Max(some)
 		next, _ := slices.BinarySearch(all, base+uint64(last)+1)
-		const near = 4 // times as far away as those there are from each other
+		const near = 8 // times as far away as those there are from each other
 		if next == len(all) || (all[next]-base-uint64(last))*uint64(len(some)) > near*uint64(last) {
 			p.parts[where].ends = true
 		}
