@@ -730,8 +730,8 @@ type verified struct {
 }
 
 // printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now, by the
-// tables whose keys they held. Those of which most rows did come first.
-func printNowhere(w io.Writer, r *merge.VerifyReport) {
+// tables whose keys they held: first those that somebody took for plain, then those of which most rows did.
+func printNowhere(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 	led := map[string][]merge.Comparison{}
 	for _, c := range r.Checks {
 		if c.Parent != "" && c.OK && c.Want != "0" {
@@ -745,8 +745,12 @@ func printNowhere(w io.Writer, r *merge.VerifyReport) {
 		"plan follows them. Most are levels and prices, which were keys by chance. If one of these columns does "+
 		"refer to the table, or to another one, its rows have lost what they belong to: do not let players in, "+
 		"add it under identities: of the plan, and merge into a fresh target.", ""))
+	listed := func(c merge.Comparison) bool { return slices.Contains(p.Plain, c.Table+"."+c.Column) }
 	share := func(c merge.Comparison) float64 {
 		rows, _ := strconv.ParseFloat(c.Got, 64)
+		if listed(c) {
+			rows += float64(c.Rows)
+		}
 		return rows / float64(c.Rows)
 	}
 	for _, parent := range slices.Sorted(maps.Keys(led)) {
@@ -755,12 +759,15 @@ func printNowhere(w io.Writer, r *merge.VerifyReport) {
 		})
 		var columns []string
 		for _, c := range led[parent] {
-			where := ""
+			said, where := "", ""
+			if listed(c) {
+				said = ", under plain: of the plan"
+			}
 			if c.Except != "" {
 				where = " in which no when: applies"
 			}
-			columns = append(columns, fmt.Sprintf("%s.%s (%s of %s rows%s)", plain(c.Table), plain(c.Column),
-				number(c.Got), comma(c.Rows), where))
+			columns = append(columns, fmt.Sprintf("%s.%s%s (%s of %s rows%s)", plain(c.Table), plain(c.Column),
+				said, number(c.Got), comma(c.Rows), where))
 		}
 		say(w, "%s\n", wrap("keys of "+plain(parent)+": "+strings.Join(columns, ", "), "  - "))
 	}
@@ -797,7 +804,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		say(w, "\n")
 		sums.print(w)
 	}
-	printNowhere(w, r)
+	printNowhere(w, plan, r)
 	if len(r.Failed) > 0 {
 		say(w, "\nWhat differs:\n")
 	}
