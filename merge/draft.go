@@ -487,8 +487,8 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 }
 
 // equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
-// two servers: a name, as the towns of a map have it, or all columns. If some may lead to other rows, the keys
-// of which are alike, all rows and what else they hold must be equal. There are none if rows are not alike.
+// two servers: a name, as the towns of a map have it, or all columns. If some may lead to other rows, whose keys
+// are alike, all rows and what else they hold must be equal. There are none if rows are not alike.
 func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	var whole []string
 	var sets [][]string
@@ -608,7 +608,8 @@ func (d *drafter) candidates(
 		example = t.Name + "." + columnsIn(t, k)[i].Name
 	}
 	name := onlyText(t, k)
-	if example != "" && len(t.Primary) == 1 && k.Name == sqldb.PrimaryName {
+	if example != "" && len(t.Primary) == 1 && k.Name == sqldb.PrimaryName &&
+		!d.sparse(t.Name, t.Primary[0]) {
 		all = ownRows(found)
 	}
 	for _, c := range []struct {
@@ -661,6 +662,9 @@ func (d *drafter) renumbered(t *sqldb.Table) bool {
 	// What every world has is no row that somebody has counted: one row, whatever its key is, and of keys that
 	// the database only gives a default, those from 0 on, or from one number to another.
 	counts := c.Counts() || d.ws.target.Kind == sqldb.SQLite
+	if !c.Counts() && d.sparse(t.Name, c.Name) {
+		return false
+	}
 	other := func(s keySpan) bool { return s != spans[0] || counts && s.least != s.greatest }
 	zero := func(s keySpan) bool { return !counts && s.least == 0 }
 	return !slices.ContainsFunc(spans, zero) && (len(spans) == 1 || slices.ContainsFunc(spans, other))
@@ -756,6 +760,19 @@ func (d *drafter) counted(table, column string) (spans []keySpan) {
 		}
 	}
 	return spans
+}
+
+// sparse reports whether the keys of so few rows go up to so large ones that nobody has counted them, as
+// addresses and hashes do.
+func (d *drafter) sparse(table, column string) bool {
+	rows, greatest := int64(0), int64(0)
+	for _, db := range d.having(table, column) {
+		rows += d.Number(db, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(table)))
+	}
+	for _, s := range d.counted(table, column) {
+		greatest = max(greatest, s.greatest)
+	}
+	return rows < greatest/10_000
 }
 
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.
