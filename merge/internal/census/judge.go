@@ -668,7 +668,7 @@ func (c *Census) section(col Column, m match) []conditional {
 		if !c.overlaps(m.key, i, c.spans[col][i]) {
 			continue
 		}
-		joins := joined{d: d}
+		joins := joined{c: c, server: i}
 		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
 		beyond := fmt.Sprintf("CASE WHEN v.x > %d THEN v.x END", keys.max)
 		row := c.Row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
@@ -872,18 +872,21 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		if by == col {
 			kind = "CASE WHEN " + c.ordinary(col, name) + " THEN 1 ELSE 0 END"
 		}
-		q, joins := d.SQL("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{d: d}
-		for _, m := range with {
-			if c.spans[m.key][i].distinct == 0 {
-				q.Add(", 0")
-				continue
+		part := c.spans[col][i].sample(name)
+		few := (sample || part == "") && whole(columnOf(d, col)) && c.spans[col][i].max < math.MaxInt64 &&
+			(by == col || selector.Family == sqldb.FamilyInt)
+		q, joins := d.SQL(), joined{c: c, server: i}
+		if !few {
+			q.Add("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)")
+			for _, m := range with {
+				q.Add(", COUNT(", joins.hit(m.key), ")")
 			}
-			q.Add(", COUNT(", joins.hit(m.key), ")")
+			q.Add(" FROM (")
 		}
 		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + c.spans[col][i].some(name) + " AND " +
 			d.Kind.Quote(by.Name) + " IS NOT NULL"
-		q.Add(" FROM (SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
-		if part := c.spans[col][i].sample(name); sample && part != "" {
+		q.Add("SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
+		if sample && part != "" {
 			rare := c.Rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
 				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
 			q.Add(" AND (", part)
@@ -897,7 +900,13 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 			}
 			q.Add(")")
 		}
-		rows := c.Rows(d, q.Add(") AS v", joins.text, " GROUP BY v.c"))
+		if !few {
+			q.Add(") AS v", joins.text, " GROUP BY v.c")
+		}
+		rows := c.Rows(d, q)
+		if few {
+			rows = c.grouped(i, col, with, rows)
+		}
 		for _, row := range rows {
 			s := spanOf(row[1], row[2], row[3])
 			for n, m := range with {
@@ -912,6 +921,94 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 				}
 				part.servers = append(part.servers, c.against(m.key, i, s, s.distinct, hits, near))
 				found[n][row[0]] = part
+			}
+		}
+	}
+	return found
+}
+
+// grouped counts the few values of each kind, and how many of them are keys of each table, as a database would.
+func (c *Census) grouped(server int, col Column, with []match, pairs [][]string) (rows [][]string) {
+	var all []int64
+	for _, pair := range pairs {
+		if x, ok := numberIn(pair[1]); ok {
+			all = append(all, x)
+		}
+	}
+	hits, kinds := c.hitsAmong(server, col, with, all), map[string][]string{} // the values by kind
+	for _, pair := range pairs {
+		kinds[pair[0]] = append(kinds[pair[0]], pair[1])
+	}
+	for kind, values := range kinds {
+		least, greatest, odd := int64(math.MaxInt64), int64(math.MinInt64), ""
+		counts := make([]int64, len(with))
+		for _, text := range values {
+			x, ok := numberIn(text)
+			if !ok {
+				odd = text // SQLite has it in a column of numbers, and puts it behind those
+				continue
+			}
+			least, greatest = min(least, x), max(greatest, x)
+			for n := range with {
+				if hits[n][x] {
+					counts[n]++
+				}
+			}
+		}
+		row := []string{kind, strconv.Itoa(len(values)), strconv.FormatInt(least, 10),
+			cmp.Or(odd, strconv.FormatInt(greatest, 10))}
+		for _, count := range counts {
+			row = append(row, strconv.FormatInt(count, 10))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// few are values of one column, and which of them are keys. Its rows are told apart by one column after the
+// other, which have the same values.
+type few struct {
+	col  Column
+	hits map[serverKey]map[int64]bool
+}
+
+// serverKey is a key on a server.
+type serverKey struct {
+	server int
+	key    Column
+}
+
+// hitsAmong returns for each of several tables which of some values of a column are keys.
+func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []map[int64]bool {
+	if c.few.col != col {
+		c.few = few{col, map[serverKey]map[int64]bool{}}
+	}
+	d, found, asked := c.servers[server], make([]map[int64]bool, len(with)), map[int64]bool{}
+	for n, m := range with {
+		of := serverKey{server, m.key}
+		if c.few.hits[of] == nil {
+			c.few.hits[of] = map[int64]bool{}
+		}
+		found[n] = c.few.hits[of]
+		for _, x := range all {
+			if _, known := found[n][x]; !known {
+				asked[x] = true
+			}
+		}
+	}
+	name := d.Kind.Quote(col.Name)
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(asked)), sampled) {
+		q, joins := d.SQL("SELECT v.x"), joined{c: c, server: server}
+		for _, m := range with {
+			q.Add(", CASE WHEN ", joins.hit(m.key), " IS NULL THEN 0 ELSE 1 END")
+		}
+		list := strings.Join(sqldb.Mapped(some, func(x int64) string { return strconv.FormatInt(x, 10) }), ", ")
+		rows := c.Rows(d, q.Add(" FROM (SELECT DISTINCT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			name, " IN (", list, ")) AS v", joins.text))
+		for _, row := range rows {
+			x, _ := numberIn(row[0])
+			for n := range with {
+				found[n][x] = row[1+n] == "1"
 			}
 		}
 	}
