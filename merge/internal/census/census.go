@@ -23,7 +23,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated,
 		spans: map[Column][]span{}, above: map[Column][]Column{}, taken: map[Column][]Column{},
 		selectors: map[string][]Column{}, bares: map[Column]string{}, parents: map[string][]Column{},
-		installed: map[string]bool{}, within: map[stretch]int64{}}
+		installed: map[string]bool{}, within: map[stretch]int64{}, sets: map[serverKey]*keySet{}, room: maxRoom}
 	tables := map[string]*sqldb.Table{}
 	for _, d := range servers {
 		maps.Copy(tables, d.Tables)

@@ -950,7 +950,7 @@ func (c *Census) grouped(server int, col Column, with []match, pairs [][]string)
 			}
 			least, greatest = min(least, x), max(greatest, x)
 			for n := range with {
-				if hits[n][x] {
+				if hits[n](x) {
 					counts[n]++
 				}
 			}
@@ -963,56 +963,6 @@ func (c *Census) grouped(server int, col Column, with []match, pairs [][]string)
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// few are values of one column, and which of them are keys. Its rows are told apart by one column after the
-// other, which have the same values.
-type few struct {
-	col  Column
-	hits map[serverKey]map[int64]bool
-}
-
-// serverKey is a key on a server.
-type serverKey struct {
-	server int
-	key    Column
-}
-
-// hitsAmong returns for each of several tables which of some values of a column are keys.
-func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []map[int64]bool {
-	if c.few.col != col {
-		c.few = few{col, map[serverKey]map[int64]bool{}}
-	}
-	d, found, asked := c.servers[server], make([]map[int64]bool, len(with)), map[int64]bool{}
-	for n, m := range with {
-		of := serverKey{server, m.key}
-		if c.few.hits[of] == nil {
-			c.few.hits[of] = map[int64]bool{}
-		}
-		found[n] = c.few.hits[of]
-		for _, x := range all {
-			if _, known := found[n][x]; !known {
-				asked[x] = true
-			}
-		}
-	}
-	name := d.Kind.Quote(col.Name)
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(asked)), sampled) {
-		q, joins := d.SQL("SELECT v.x"), joined{c: c, server: server}
-		for _, m := range with {
-			q.Add(", CASE WHEN ", joins.hit(m.key), " IS NULL THEN 0 ELSE 1 END")
-		}
-		list := strings.Join(sqldb.Mapped(some, func(x int64) string { return strconv.FormatInt(x, 10) }), ", ")
-		rows := c.Rows(d, q.Add(" FROM (SELECT DISTINCT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
-			name, " IN (", list, ")) AS v", joins.text))
-		for _, row := range rows {
-			x, _ := numberIn(row[0])
-			for n := range with {
-				found[n][x] = row[1+n] == "1"
-			}
-		}
-	}
-	return found
 }
 
 // keysWithin returns how many keys of a table lie among some values, of which each is a key. Columns of one

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -87,6 +88,8 @@ type Census struct {
 	installed    map[string]bool     // tables whose rows are the same on all servers
 	within       map[stretch]int64   // how many keys there are, of those that were asked for last
 	few          few                 // of the column that is judged
+	sets         map[serverKey]*keySet
+	room         int64 // how many numbers more sets can have
 }
 
 // stretch is where the values of a column lie among the keys of a table on a server.
@@ -449,15 +452,140 @@ func holds(d *sqldb.DB, key Column) string {
 		" = v.x)"
 }
 
+// serverKey is a key on a server.
+type serverKey struct {
+	server int
+	key    Column
+}
+
+// keySet has a bit for each number from the least key of a table to the greatest. Nothing but the numbers in
+// between has one if none of them is missing.
+type keySet struct {
+	span
+	bits []uint64
+}
+
+// Memory must not grow with the rows, so there are no sets of keys that lie far apart.
+const (
+	maxWidth = 1 << 24 // 2 MB
+	maxRoom  = 1 << 28 // 32 MB
+)
+
+// setOf returns the keys of a table on a server, or nil if only the server can tell them.
+func (c *Census) setOf(server int, key Column) *keySet {
+	of := serverKey{server, key}
+	if set, known := c.sets[of]; known {
+		return set
+	}
+	c.sets[of] = nil
+	d, set := c.servers[server], &keySet{span: c.spans[key][server]}
+	width := set.max - set.min + 1
+	switch {
+	case set.distinct == 0 || set.none || set.atMost || !whole(columnOf(d, key)) ||
+		!identifies(d.Tables[key.Table], key.Name):
+		return nil
+	case !set.whole() && (width <= 0 || width > min(maxWidth, c.room)):
+		return nil
+	case !set.whole():
+		c.room -= width
+		set.bits = make([]uint64, width/64+1)
+		name := d.Kind.Quote(key.Name)
+		c.Each(d, d.SQL("SELECT ", name, " FROM ", d.Kind.Quote(key.Table), " WHERE ", set.covers(name)),
+			func(values []any) bool {
+				if x, ok := numberIn(sqldb.Text(values[0])); ok && set.holds(x) {
+					set.bits[(x-set.min)/64] |= 1 << ((x - set.min) % 64)
+				}
+				return true
+			})
+	}
+	c.sets[of] = set
+	return set
+}
+
+// has reports whether a number is a key.
+func (k *keySet) has(x int64) bool {
+	if x == 0 || !k.holds(x) {
+		return x == 0 && k.zero
+	}
+	return k.bits == nil || k.bits[(x-k.min)/64]>>((x-k.min)%64)&1 == 1
+}
+
+// few are values of one column, and which of them are keys that have no set. Its rows are told apart by one
+// column after the other, which have the same values.
+type few struct {
+	col  Column
+	hits map[serverKey]map[int64]bool
+}
+
+// hitsAmong returns for each of several tables what tells which of some values of a column are keys.
+func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []func(x int64) bool {
+	if c.few.col != col {
+		c.few = few{col, map[serverKey]map[int64]bool{}}
+	}
+	tell, found := make([]func(int64) bool, len(with)), make([]map[int64]bool, len(with))
+	d, asked := c.servers[server], map[int64]bool{}
+	for n, m := range with {
+		if set := c.setOf(server, m.key); set != nil {
+			tell[n] = set.has
+			continue
+		}
+		of := serverKey{server, m.key}
+		if c.few.hits[of] == nil {
+			c.few.hits[of] = map[int64]bool{}
+		}
+		found[n] = c.few.hits[of]
+		tell[n] = func(x int64) bool { return found[n][x] }
+		for _, x := range all {
+			if _, known := found[n][x]; !known {
+				asked[x] = true
+			}
+		}
+	}
+	name := d.Kind.Quote(col.Name)
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(asked)), sampled) {
+		q, joins := d.SQL("SELECT v.x"), joined{c: c, server: server}
+		for n, m := range with {
+			if found[n] == nil {
+				q.Add(", 0")
+			} else {
+				q.Add(", CASE WHEN ", joins.hit(m.key), " IS NULL THEN 0 ELSE 1 END")
+			}
+		}
+		rows := c.Rows(d, q.Add(" FROM (SELECT DISTINCT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
+			name, " IN (", listed(some), ")) AS v", joins.text))
+		for _, row := range rows {
+			x, _ := numberIn(row[0])
+			for n := range with {
+				if found[n] != nil {
+					found[n][x] = row[1+n] == "1"
+				}
+			}
+		}
+	}
+	return tell
+}
+
+// listed writes numbers with commas between them.
+func listed(all []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(all), " ", ", "), "[]")
+}
+
 // keysAmong counts how many of some numbers are keys on a server.
 func (c *Census) keysAmong(d *sqldb.DB, key Column, all []int64) (hits int64) {
 	if !whole(columnOf(d, key)) {
 		return 0
 	}
+	if set := c.setOf(slices.Index(c.servers, d), key); set != nil {
+		for _, x := range slices.Compact(slices.Sorted(slices.Values(all))) {
+			if set.has(x) {
+				hits++
+			}
+		}
+		return hits
+	}
 	for some := range slices.Chunk(all, sampled) {
-		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(some), " ", ", "), "[]")
 		hits += c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
-			d.Kind.Quote(key.Name), " IN (", list, ")"))
+			d.Kind.Quote(key.Name), " IN (", listed(some), ")"))
 	}
 	return hits
 }
@@ -474,12 +602,15 @@ func (c *Census) among(key Column, server int, all []int64) against {
 // count counts the numbers that lie in the span.
 func (s span) count(all iter.Seq[int64]) (within int64) {
 	for n := range all {
-		if s.min <= n && n <= s.max {
+		if s.holds(n) {
 			within++
 		}
 	}
 	return within
 }
+
+// holds reports whether a number lies in the span.
+func (s span) holds(n int64) bool { return s.min <= n && n <= s.max }
 
 // some returns some of the different values of a column of a server that meet a condition: all, if they are
 // few.
