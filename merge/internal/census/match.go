@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -510,6 +511,29 @@ func (k *keySet) has(x int64) bool {
 	return k.bits == nil || k.bits[(x-k.min)/64]>>((x-k.min)%64)&1 == 1
 }
 
+// within returns how many of the keys lie in a span.
+func (k *keySet) within(s span) (n int64) {
+	if k.zero && s.holds(0) && !k.holds(0) {
+		n++
+	}
+	first, last := max(k.min, s.min), min(k.max, s.max)
+	if k.bits == nil {
+		return n + max(0, last-first+1)
+	}
+	for x := first; x <= last; {
+		if word := x - k.min; word%64 == 0 && last-x >= 63 {
+			n += int64(bits.OnesCount64(k.bits[word/64]))
+			x += 64
+			continue
+		}
+		if k.has(x) {
+			n++
+		}
+		x++
+	}
+	return n
+}
+
 // few are values of one column, and which of them are keys that have no set. Its rows are told apart by one
 // column after the other, which have the same values.
 type few struct {
@@ -727,6 +751,9 @@ func (c *Census) compare(col Column, all []match, sample bool) []match {
 // count asks one server how many values of a column, or of those that meet a condition, are keys.
 func (c *Census) count(col Column, server int, all []match, condition string) {
 	d, s := c.servers[server], c.spans[col][server]
+	if (condition != "" || s.sample("") == "") && c.countFew(col, server, all, condition) {
+		return
+	}
 	q, joins := d.SQL("SELECT COUNT(*)"), joined{c: c, server: server}
 	for _, m := range all {
 		k := c.spans[m.key][server]
@@ -760,6 +787,58 @@ func (c *Census) count(col Column, server int, all []match, condition string) {
 		a.last, a.next = found[5+6*n], found[6+6*n]
 		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
 	}
+}
+
+// countFew is count for so few values that they are read. It reports whether all of them are numbers.
+func (c *Census) countFew(col Column, server int, all []match, condition string) bool {
+	d, s := c.servers[server], c.spans[col][server]
+	overlap := func(m match) bool { return c.overlaps(m.key, server, s) }
+	if !slices.ContainsFunc(all, overlap) {
+		return false // without a look at the values
+	}
+	var few []int64
+	for _, row := range c.Rows(d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition))) {
+		x, err := strconv.ParseInt(row[0], 10, 64)
+		if err != nil {
+			return false
+		}
+		few = append(few, x)
+	}
+	hits := c.hitsAmong(server, col, all, few)
+	within := func(s span) int64 { return s.count(slices.Values(few)) }
+	for n := range all {
+		m, k := &all[n], c.spans[all[n].key][server]
+		near, met, overlaps := int64(0), int64(0), overlap(all[n])
+		switch {
+		case k.inside(s):
+			near = k.distinct
+		case overlaps && condition == "":
+			near = c.keysIn(server, m.key, s)
+		}
+		for _, x := range few {
+			if overlaps && hits[n](x) {
+				met++
+			}
+		}
+		a := c.against(m.key, server, s, int64(len(few)), met, near)
+		if overlaps {
+			last, next := k.end()
+			a.within, a.last, a.next = within(k), within(last), within(next)
+			a.around = within(k.around()) - a.within
+		}
+		m.servers, m.sampled = append(m.servers, a), m.sampled || condition != ""
+	}
+	return true
+}
+
+// keysIn counts the keys of a table on a server in the range of some values.
+func (c *Census) keysIn(server int, key Column, s span) (n int64) {
+	if set := c.setOf(server, key); set != nil {
+		return set.within(s)
+	}
+	d := c.servers[server]
+	return c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
+		s.covers(d.Kind.Quote(key.Name))))
 }
 
 // maxJoined is how many tables one statement joins. MariaDB allows 61.
