@@ -972,6 +972,9 @@ func (c *Census) keysWithin(server int, key Column, s span) int64 {
 	if s.distinct == 1 && identifies(d.Tables[key.Table], key.Name) {
 		return 1
 	}
+	if c.setOf(server, key) != nil {
+		return c.keysIn(server, key, s)
+	}
 	const enough = 50_000 // so that memory does not grow with the rows
 	at := stretch{key, server, s.min, s.max}
 	n, known := c.within[at]
@@ -979,8 +982,7 @@ func (c *Census) keysWithin(server int, key Column, s span) int64 {
 		if len(c.within) == enough {
 			clear(c.within)
 		}
-		n = c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
-			s.covers(d.Kind.Quote(key.Name))))
+		n = c.keysIn(server, key, s)
 		c.within[at] = n
 	}
 	return n
