@@ -39,9 +39,8 @@ func watched(ctx context.Context, v *verifier, w Watched) {
 		parents = slices.Sorted(maps.Keys(v.jobs))
 	}
 	var most *trail
-	for _, name := range parents {
-		t := newTrail(ctx, w, v.jobs[w.Table], v.jobs[name])
-		if t == nil || len(w.Of) == 0 && (t.before == 0 || 2*t.before < t.all) {
+	for _, t := range trails(ctx, w, v.jobs[w.Table], parents) {
+		if len(w.Of) == 0 && (t.before == 0 || 2*t.before < t.all) {
 			continue
 		}
 		if most == nil || t.before > most.before {
@@ -77,36 +76,45 @@ type trail struct {
 	all, before, stay int64
 }
 
-// newTrail follows a watched column on all sources. It returns nil if the keys of the parent have not
-// changed.
-func newTrail(ctx context.Context, w Watched, child, parent *job) *trail {
-	if child == nil || parent == nil || !parent.moves || child.target.column(w.Column) == nil {
+// trails follows a watched column on all sources to each of some tables whose keys have changed.
+func trails(ctx context.Context, w Watched, child *job, parents []string) (all []*trail) {
+	if child == nil || child.target.column(w.Column) == nil {
 		return nil
 	}
-	t := &trail{watched: w, child: child, parent: parent}
+	for _, name := range parents {
+		if parent := child.v.jobs[name]; parent != nil && parent.moves {
+			all = append(all, &trail{watched: w, child: child, parent: parent})
+		}
+	}
 	for _, s := range child.sides {
-		other := parent.on(s.server)
-		if s.table.column(w.Column) == nil || other == nil {
+		here := slices.DeleteFunc(slices.Clone(all), func(t *trail) bool { return t.parent.on(s.server) == nil })
+		if s.table.column(w.Column) == nil || len(here) == 0 {
 			continue
 		}
-		hits := t.rows(ctx, s, true)
-		t.all, t.before = t.all+t.rows(ctx, s, false), t.before+hits
-		if other.added == 0 {
-			t.stay += hits
+		// Many rows have few numbers, so each of these is looked for once.
+		number, from := here[0].numbers(s)
+		text := "SELECT COALESCE(SUM(v.n), 0)"
+		for _, t := range here {
+			text += ", COALESCE(SUM(CASE WHEN " + t.leads(s, "v.x") + " THEN v.n END), 0)"
 		}
+		text += " FROM (SELECT " + number + " AS x, COUNT(*) AS n" + from + " GROUP BY " + number + ") AS v"
+		s.d.each(ctx, text, nil, func(values []any) {
+			for i, t := range here {
+				hits := s.d.parse(textOf(values[1+i]))
+				t.all, t.before = t.all+s.d.parse(textOf(values[0])), t.before+hits
+				if t.parent.on(s.server).added == 0 {
+					t.stay += hits
+				}
+			}
+		})
 	}
-	return t
+	return all
 }
 
-// rows counts the rows that have a number in the watched column, or a key of the parent.
-func (t *trail) rows(ctx context.Context, s *side, keys bool) int64 {
-	number, from := t.numbers(s)
-	text := "SELECT COUNT(*)" + from
-	if keys {
-		text += " AND EXISTS (SELECT 1 FROM " + s.d.kind.quote(t.parent.name) + " AS p WHERE p." +
-			s.d.kind.quote(t.parent.identity().name) + " = " + number + ")"
-	}
-	return s.d.number(ctx, text)
+// leads is the condition that a number is a key of the parent.
+func (t *trail) leads(s *side, number string) string {
+	return "EXISTS (SELECT 1 FROM " + s.d.kind.quote(t.parent.name) + " AS p WHERE p." +
+		s.d.kind.quote(t.parent.identity().name) + " = " + number + ")"
 }
 
 // numbers returns SQL for the numbers in the watched column of a side, and for the rows that have one. Of a
@@ -128,7 +136,9 @@ func (t *trail) numbers(s *side) (number, from string) {
 // keys.
 func (t *trail) now(ctx context.Context) (rows int64) {
 	if t.watched.Except == "" {
-		return t.rows(ctx, t.child.inTarget(), true)
+		s := t.child.inTarget()
+		number, from := t.numbers(s)
+		return s.d.number(ctx, "SELECT COUNT(*)"+from+" AND "+t.leads(s, number))
 	}
 	target, key := t.parent.v.target, t.parent.identity().name
 	found := map[string]int64{} // rows by number
