@@ -601,7 +601,7 @@ func TestVerifyNamesAListThatNobodyHasDeclaredHoweverShortItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := fmt.Sprint(slices.DeleteFunc(verify.Checks, func(c merge.Comparison) bool { return c.Parent == "" }))
-		if want := "[{apart tools  rows whose who held keys of sorts and leads to no row now 4 4 true who sorts 6}]"; told != want {
+		if want := "[{apart tools  rows whose who held keys of sorts and leads to no row now 4 4 true who  sorts 6}]"; told != want {
 			t.Errorf("it says %s, want %s", told, want)
 		}
 	})
