@@ -246,8 +246,8 @@ func (k Kind) Synchronous() string {
 }
 
 // Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL the
-// first one returns 0 if somebody else has it for too long. Elsewhere there is no second one, because it is the
-// lock of a transaction, and on SQLite that of a transaction that writes.
+// first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is no second one, because
+// it is the lock of a transaction, and on SQLite that of a transaction that writes.
 func (k Kind) Exclusive(table string) (take, release string) {
 	switch k {
 	case PostgreSQL: // The numbers are an S, an n, an o and a w, so that the locks of an application are others.
@@ -258,7 +258,7 @@ func (k Kind) Exclusive(table string) (take, release string) {
 			database = fmt.Sprintf("CAST(X'%x' AS CHAR)", schema)
 		}
 		lock := "(CONCAT('snowflake_shards_', CRC32(LOWER(" + database + ")))"
-		return "SELECT COALESCE(GET_LOCK" + lock + ", 10), 0)", "DO RELEASE_LOCK" + lock + ")"
+		return "SELECT COALESCE(GET_LOCK" + lock + ", 1), 0)", "DO RELEASE_LOCK" + lock + ")"
 	}
 	return "DELETE FROM " + k.Quoted(table) + " WHERE 1 = 0", ""
 }

@@ -290,8 +290,9 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 	take, release := lock(db)
 	if release != "" {
 		// A context that ends would give the connection back to the pool with the lock.
-		return db.WithContext(context.WithoutCancel(db.Statement.Context)).Transaction(
-			func(tx *gorm.DB) error { return underLock(tx, take, release, do) })
+		ctx := db.Statement.Context
+		return db.WithContext(context.WithoutCancel(ctx)).Transaction(
+			func(tx *gorm.DB) error { return underLock(ctx, tx, take, release, do) })
 	}
 	alone := func(tx *gorm.DB) error {
 		if err := tx.Exec(take).Error; err != nil {
@@ -307,9 +308,16 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 
 // underLock does something with the lock of a connection, which is given back when all is committed. A
 // transaction has none on MySQL, because each table that is made commits it.
-func underLock(tx *gorm.DB, take, release string, do func(tx *gorm.DB) error) (err error) {
+func underLock(
+	ctx context.Context, tx *gorm.DB, take, release string, do func(tx *gorm.DB) error,
+) (err error) {
 	taken := 0
-	err = tx.Raw(take).Scan(&taken).Error
+	for try := 0; err == nil && taken == 0 && try < 10; try++ {
+		if ctx.Err() != nil {
+			return errs.Ended(ctx)
+		}
+		err = tx.Raw(take).Scan(&taken).Error
+	}
 	switch state := dialect.State(err); {
 	case state == "1105", state == "1235", state == "1305": // as on a cluster that takes writes on all servers
 		return fmt.Errorf("%w: %w", errNoLock, err)

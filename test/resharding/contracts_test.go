@@ -483,6 +483,32 @@ func TestAnEntryIsNotReplacedWhileItsTableIsMade(t *testing.T) {
 	})
 }
 
+// SQLite waits for its own lock, as long as the connection says.
+func TestTheLockOfTheMapIsNotAwaitedBeyondTheContext(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("it has no lock for the map alone")
+		}
+		dsn := target.DSN(t)
+		db, waiting := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil)
+		router := startRouter(t, db).router.Inner()
+		entries := shardmap.Registry{Topology: router.Topology}
+		must(t, entries.WhileOpen(db, router.Entry(1), func(*gorm.DB) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			since := time.Now()
+			err := entries.WhileOpen(waiting.WithContext(ctx), router.Entry(1), func(*gorm.DB) error { return nil })
+			if took := time.Since(since); took > 5*time.Second {
+				t.Errorf("it has waited for %v", took)
+			}
+			suite.WantErr(t, err, context.DeadlineExceeded, "a lock that somebody else has")
+			return nil
+		}), "WhileOpen")
+		must(t, entries.WhileOpen(waiting, router.Entry(1), func(*gorm.DB) error { return nil }), "WhileOpen afterwards")
+	})
+}
+
 func TestADryRunOfAutoMigrateMakesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
