@@ -340,8 +340,17 @@ func lock(db *gorm.DB) (take, release string) {
 }
 
 // WhileOpen runs do in a transaction during which nobody closes or replaces an entry. It refuses one that is
-// closed or replaced already. Before the first record of the models, nobody has changed an entry.
+// closed or replaced already. Before the first record of the models, nobody has changed an entry, and nobody
+// changes one where dbresolver sends the table to a source without records.
 func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) error {
+	stmt, table := db.Statement, InternalTable(db, ShardsTable)
+	there, err := dialect.Kind(db.Name()).HasTable(stmt.Context, stmt.ConnPool, table)
+	switch {
+	case err != nil:
+		return r.failed(e.Database, ShardsTable, err)
+	case !there:
+		return do(db)
+	}
 	ifOpen := func(tx *gorm.DB) error {
 		var records []Record
 		if err := r.recordsOf(tx).Find(&records).Error; err != nil {
@@ -356,7 +365,7 @@ func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) er
 		}
 		return do(tx)
 	}
-	err := exclusively(db, ifOpen)
+	err = exclusively(db, ifOpen)
 	if errors.Is(err, errNoLock) {
 		return ifOpen(db)
 	}

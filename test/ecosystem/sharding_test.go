@@ -356,3 +356,33 @@ func TestDBResolverForSomeTablesLeavesStatementsOnTheirShard(t *testing.T) {
 		}
 	})
 }
+
+// A source of the tables alone has no shard map, so nobody splits them there.
+func TestTablesOfShardsAreMadeInASourceWithoutRecordsOfTheMap(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db, other := target.OpenDSN(t, target.DSN(t), nil), target.OpenDSN(t, dsn, nil)
+		var tables []any
+		for shard := range cartShards {
+			tables = append(tables, fmt.Sprintf("carts_%02d", shard))
+		}
+		resolver := dbresolver.Register(dbresolver.Config{Sources: []gorm.Dialector{target.Dialector(dsn)}}, tables...)
+		must(t, db.Use(resolver), "Use of dbresolver")
+		t.Cleanup(func() {
+			must(t, resolver.Call(func(pool gorm.ConnPool) error { return pool.(io.Closer).Close() }), "close the pools")
+		})
+		router := cartRouter(t, db)
+		must(t, router.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, router.AutoMigrate(t.Context()), "AutoMigrate again")
+		if n := rows(t, other, "carts"); n != 0 {
+			t.Errorf("there are %d rows in the source", n)
+		}
+		handle, err := router.DB(t.Context(), &cart{}, 1)
+		must(t, err, "DB")
+		must(t, handle.Create(&cart{Name: "one"}).Error, "Create")
+		if n := rows(t, other, "carts"); n != 1 {
+			t.Errorf("there are %d rows in the source after a create", n)
+		}
+	})
+}
