@@ -238,8 +238,19 @@ func (c Change) Forget(ctx context.Context) error {
 	})
 }
 
-// Close marks the old entries as closed.
-func (c Change) Close(ctx context.Context) error { return c.mark(ctx, true) }
+// Close marks the old entries as closed. Before that it has had the lock of each database once: writes must
+// not stop for as long as a program keeps one that was stopped itself.
+func (c Change) Close(ctx context.Context) error {
+	for database := range c.Databases {
+		if len(entriesIn(database, c.From))+len(entriesIn(database, c.To)) == 0 {
+			continue
+		}
+		if err := c.transaction(ctx, database, func(*gorm.DB) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return c.mark(ctx, true)
+}
 
 // Open takes the marks of those old entries away that are still there.
 func (c Change) Open(ctx context.Context) error { return c.mark(ctx, false) }

@@ -509,6 +509,38 @@ func TestTheLockOfTheMapIsNotAwaitedBeyondTheContext(t *testing.T) {
 	})
 }
 
+// Another program was stopped while it makes a table in the database to which a shard moves.
+func TestNoEntryIsClosedBeforeTheLocksOfAllDatabasesAreFree(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("it has no lock for the map alone")
+		}
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		other := target.OpenDSN(t, dsns[1], nil)
+		p := startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
+		orders := p.create(20)
+		take, release := dialect.Kind(other.Name()).Exclusive("snowflake_shards")
+		tx, look, taken := other.Begin(), target.OpenDSN(t, dsns[0], nil), 0
+		must(t, tx.Raw(take).Scan(&taken).Error, "the lock")
+		moved := make(chan error, 1)
+		go func() {
+			_, err := resharding.Move(t.Context(), p.router, shardOne, 1)
+			moved <- err
+		}()
+		time.Sleep(3 * time.Second)
+		closed := int64(0)
+		must(t, look.Table("snowflake_shards").Where("held LIKE '%!%'").Count(&closed).Error, "the records")
+		same(t, "records with a closed entry", closed, 0)
+		if release != "" {
+			must(t, tx.Exec(release).Error, "the lock is given back")
+		}
+		must(t, tx.Rollback().Error, "the transaction")
+		must(t, <-moved, "Move")
+		p.finds(orders, "afterwards")
+	})
+}
+
 func TestADryRunOfAutoMigrateMakesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
