@@ -245,13 +245,17 @@ func (k Kind) Synchronous() string {
 	return ""
 }
 
+// MapLock are the two numbers of the advisory lock of [Kind.Exclusive]: an S, an n, an o and a w, so that the
+// locks of an application are others, and a 1.
+const MapLock = "1399746423, 1"
+
 // Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL the
 // first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is no second one, because
 // it is the lock of a transaction, and on SQLite that of a transaction that writes.
 func (k Kind) Exclusive(table string) (take, release string) {
 	switch k {
-	case PostgreSQL: // The numbers are an S, an n, an o and a w, so that the locks of an application are others.
-		return "SELECT 1 FROM pg_advisory_xact_lock(1399746423, 1)", ""
+	case PostgreSQL:
+		return "SELECT 1 FROM pg_advisory_xact_lock(" + MapLock + ")", ""
 	case MySQL:
 		database := "DATABASE()"
 		if schema, _ := Split(table); schema != "" {

@@ -324,8 +324,11 @@ func underLock(
 	case err != nil:
 		return err
 	case taken == 0:
-		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s: look for one that was "+
-			"stopped while it makes tables or changes shards, and call again", errs.ErrSharding)
+		holder := 0
+		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder) // it may be gone
+		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s, on connection %d of the "+
+			"server: it was stopped while it makes tables or changes shards; let it go on, or end it, and call "+
+			"again", errs.ErrSharding, holder)
 	}
 	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()
 	if err = do(tx); err == nil {

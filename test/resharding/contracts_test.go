@@ -541,6 +541,34 @@ func TestNoEntryIsClosedBeforeTheLocksOfAllDatabasesAreFree(t *testing.T) {
 	})
 }
 
+// A program that was stopped while it makes a table keeps others from the map. The error says which one it is.
+func TestWhoeverHasTheLockOfTheMapIsNamed(t *testing.T) {
+	t.Parallel()
+	nightly.Only(t, "MySQL gives up after ten seconds")
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		p, other := startRouter(t, target.OpenDSN(t, dsn, nil)), target.OpenDSN(t, dsn, nil)
+		if other.Name() == "sqlite" {
+			return // The file is locked as a whole.
+		}
+		p.create(10)
+		stopped := startRouter(t, other).router.Inner()
+		var connection int64
+		err := shardmap.Registry{Topology: stopped.Topology}.WhileOpen(other, stopped.Entry(1), func(tx *gorm.DB) error {
+			id := map[string]string{"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}[other.Name()]
+			must(t, tx.Raw(id).Scan(&connection).Error, "the connection")
+			_, err := resharding.Split(t.Context(), p.router, shardOne, 2)
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Split")
+			if !strings.Contains(err.Error(), fmt.Sprint(connection)) {
+				t.Errorf("the error does not name %d: %v", connection, err)
+			}
+			return nil
+		})
+		must(t, err, "the lock")
+		must(t, resharding.Resume(t.Context(), p.router), "Resume")
+	})
+}
+
 func TestADryRunOfAutoMigrateMakesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
