@@ -762,17 +762,17 @@ func (d *drafter) counted(table, column string) (spans []keySpan) {
 	return spans
 }
 
-// sparse reports whether the keys of so few rows go up to so large ones that nobody has counted them, as
+// sparse reports whether the keys of so few rows lie so far from each other that nobody has counted them, as
 // addresses and hashes do.
 func (d *drafter) sparse(table, column string) bool {
-	rows, greatest := int64(0), int64(0)
+	rows, widest := int64(0), int64(0)
 	for _, db := range d.having(table, column) {
 		rows += d.Number(db, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(table)))
 	}
 	for _, s := range d.counted(table, column) {
-		greatest = max(greatest, s.greatest)
+		widest = max(widest, s.width())
 	}
-	return rows < greatest/10_000
+	return rows < widest/10_000
 }
 
 // copiesOf looks for columns that repeat the names of a table, such as role_name next to a role_id.
