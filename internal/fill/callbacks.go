@@ -341,15 +341,14 @@ func (f *filler) fillFrame(db *gorm.DB, plan *Plan) {
 	}
 	fr := f.plans.frames.open(db.Statement, plan)
 	f.open.adopt(fr)
+	if len(plan.columns) > 0 {
+		err := fr.openRows()
+		if err == nil {
+			err = assign(fr, f.numbers)
+		}
+		_ = db.AddError(err)
+	}
 	f.open.add(fr)
-	if len(plan.columns) == 0 {
-		return
-	}
-	err := fr.openRows()
-	if err == nil {
-		err = assign(fr, f.numbers)
-	}
-	_ = db.AddError(err)
 }
 
 // frameOf returns the frame of a statement, or nil. A statement that has one cell gets a frame, because what
@@ -405,10 +404,10 @@ func (f *filler) beforeFrame(db *gorm.DB) {
 		}
 	}
 	f.open.add(fr)
-	fr.stored = f.open.storedBelow(fr)
 	if fr.rows == nil {
 		return
 	}
+	f.open.inherit(fr)
 	if fr.mask != 0 && len(db.Statement.Clauses) > 0 {
 		if f.prepareUpsert(db, fr); db.Error != nil {
 			return
@@ -561,6 +560,7 @@ func (f *filler) afterFrame(db *gorm.DB, fr *frame) {
 		}
 	}
 	fr.inserted = true
+	f.open.bequeath(fr)
 }
 
 // judgeError says in the error of a failed INSERT that its new key is contested, if it is. original is what

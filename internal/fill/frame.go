@@ -35,7 +35,7 @@ type frame struct {
 	sending  bool         // the INSERT comes next
 	config   *gorm.Config // of the handle; see plainErrors
 	before   []int64      // IDs that were made for the rows before the statement, in ascending order
-	stored   []int64      // IDs of rows of the model that creates below have stored before, in ascending order
+	stored   []int64      // those of ids that creates below have stored before, in ascending order
 	inserted bool         // the database has acknowledged the rows
 	nested   below        // what is known of the creates below this one
 }
@@ -80,6 +80,7 @@ type below struct {
 	known    bool          // other frames may refer to this one, also when its statement is over
 	done     bool          // the statement is over
 	children []*frame      // the frames of creates below, in that transaction
+	made     []int64       // the IDs that it has made, in ascending order, until its rows are stored
 }
 
 // cellID is an ID and where it was put. It is remembered because scanning the rows of RETURNING,
@@ -605,6 +606,7 @@ func (o *openFrames) add(f *frame) {
 		o.innermost = map[gorm.ConnPool]*frame{}
 	}
 	f.nested.pool, f.nested.outer, f.nested.known = pool, o.innermost[pool], true
+	f.nested.made = f.ids
 	o.innermost[pool] = f
 	o.count.Store(int64(len(o.innermost)))
 }
@@ -658,24 +660,50 @@ func (o *openFrames) tree(f *frame) []*frame {
 	return frames
 }
 
-// storedBelow lists the IDs of the rows of the model that creates below a frame have stored. A row of the
-// statement is among them if it is the parent of another one.
-func (o *openFrames) storedBelow(f *frame) (ids []int64) {
-	if f.nested.pool == nil || !f.plan.tree {
-		return nil
-	}
-	for _, below := range o.tree(f)[1:] {
-		if below.plan.schema.ModelType != f.plan.schema.ModelType || !below.inserted || below.rows == nil {
-			continue
-		}
-		for i := range below.rows.count() {
-			for c := range below.plan.columns {
-				if id, ok := below.get(i, c); ok {
-					ids = append(ids, id)
+// inherit gives a statement the IDs that those around it have made for its rows and have not stored yet, as where
+// a row of a slice is the parent of another one: it stores them first, and knows whether their keys are there.
+func (o *openFrames) inherit(f *frame) {
+	o.around(f, func(outer *frame) {
+		for c, column := range f.plan.columns {
+			for i := range f.rows.count() {
+				id, ok := f.get(i, c)
+				if ok && column.source == nil && contains(outer.nested.made, id) && !contains(outer.stored, id) &&
+					!contains(f.ids, id) {
+					f.ids, f.mask = append(f.ids, id), f.mask|1<<c
+					slices.Sort(f.ids)
 				}
 			}
 		}
+	})
+}
+
+// bequeath tells the statements around one that has stored its rows which of their IDs are stored now.
+func (o *openFrames) bequeath(f *frame) {
+	o.around(f, func(outer *frame) {
+		for _, id := range f.ids {
+			if contains(outer.nested.made, id) {
+				outer.stored = append(outer.stored, id)
+			}
+		}
+		slices.Sort(outer.stored)
+	})
+	if f.nested.pool != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		f.nested.made = nil
 	}
-	slices.Sort(ids)
-	return ids
+}
+
+// around calls visit with each frame around one that is of the same model.
+func (o *openFrames) around(f *frame, visit func(outer *frame)) {
+	if f.nested.outer == nil || f.rows == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for outer := f.nested.outer; outer != nil; outer = outer.nested.outer {
+		if len(outer.nested.made) > 0 && outer.plan.schema.ModelType == f.plan.schema.ModelType {
+			visit(outer)
+		}
+	}
 }

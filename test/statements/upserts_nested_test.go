@@ -292,6 +292,20 @@ func nestedParentInSlice(t *testing.T, target dbtest.Target) {
 		}
 		wantStored(t, db, boss.ID, "SELECT boss_id FROM employees WHERE id = ?", other.ID)
 	}
+	// Another program has stored a row with the key of the boss.
+	contested := &employee{Name: "contested"}
+	must(t, db.Callback().Create().Before("gorm:save_before_associations").Register("plant", func(tx *gorm.DB) {
+		if rows, ok := tx.Statement.Dest.([]*employee); ok && len(rows) == 2 && rows[1] == contested {
+			plain := tx.Session(&gorm.Session{NewDB: true})
+			must(t, plain.Exec("INSERT INTO employees (id, name) VALUES (?, 'foreign')", contested.ID).Error, "plant")
+		}
+	}), "Register")
+	for _, c := range []clause.OnConflict{everything, doNothing()} {
+		err := db.Clauses(c).Create([]*employee{{Name: "worker", Boss: contested}, contested}).Error
+		if !errors.Is(err, snowflakeplugin.ErrContested) {
+			t.Errorf("the parent of a row has a key that is there: the error is %v", err)
+		}
+	}
 	boss := &employee{Name: "twice"}
 	err := db.Create([]*employee{boss, {Name: "worker", Boss: boss}}).Error
 	if err == nil || errors.Is(err, snowflakeplugin.ErrContested) {
