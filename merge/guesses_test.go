@@ -521,3 +521,31 @@ func TestADraftAsksNothingAboutWhatIsInstalled(t *testing.T) {
 		}
 	})
 }
+
+// The first things of the first heroes are alike on new servers, and lie at the same places: with the same keys, and with
+// those of heroes that only look alike. They are not the same things.
+func TestADraftKeepsTheRowsOfWhoeverEachServerHasCounted(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE heroes (COUNTED, nick VARCHAR(20), level INTEGER)", "CREATE TABLE chests (COUNTED, " +
+		"hero_id BIGINT NOT NULL, x INTEGER, y INTEGER, FOREIGN KEY (hero_id) REFERENCES heroes (id))"}
+	server := func(number int) (all []string) {
+		for n := 1; n <= 120; n++ {
+			if n <= 40 {
+				all = append(all, fmt.Sprintf("INSERT INTO heroes (nick, level) VALUES ('h%d_%d', %d)", number, n*7, n*number%9))
+			}
+			all = append(all, fmt.Sprintf("INSERT INTO chests (hero_id, x, y) VALUES (%d, %d, %d)", (n+2)/3, n%10*16, n/10*16))
+		}
+		return all
+	}
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, schema, nil, server(1), server(2))
+		draft := draftOf(t, plan)
+		if p := draft.Tables["chests"]; p.Policy != merge.Copy || p.Renumber != merge.Apart {
+			t.Errorf("chests: policy %s, renumber %q: %s", p.Policy, p.Renumber, p.Note)
+		}
+		draft.Tables["chests"] = &merge.TablePlan{Policy: merge.KeepFirst, Key: []string{"id"}}
+		if _, found := problems(t, open(t, draft)); len(found[merge.CodePlan]) == 0 {
+			t.Errorf("chests become one by a counted key: %v", found)
+		}
+	})
+}
