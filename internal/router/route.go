@@ -219,9 +219,7 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		}
 		return err
 	case namesTable(stmt):
-		// GORM takes the name of the model for that of a subquery without AS, which has a route of its own.
-		subquery := strings.HasPrefix(stmt.TableExpr.SQL, "(?)")
-		if m != nil && (stmt.Table == m.Base.Table && !subquery || namesAlias(stmt, m.Base.Table)) {
+		if m != nil && (stmt.Table == m.Base.Table && !namesSubquery(stmt) || namesAlias(stmt, m.Base.Table)) {
 			return c.notRouted(stmt)
 		}
 		return c.relations.checkFollowed(stmt) // It is the table of a shard, or not of the router.
@@ -281,6 +279,17 @@ func namesTable(stmt *gorm.Statement) bool {
 func namesAlias(stmt *gorm.Statement, table string) bool {
 	first, _, more := strings.Cut(strings.TrimSpace(stmt.TableExpr.SQL), " ")
 	return more && strings.Trim(first, "`\"") == table
+}
+
+// namesSubquery reports whether the table is a subquery without AS and nothing else. GORM leaves the name of the
+// model in such a statement, and the subquery has a route of its own.
+func namesSubquery(stmt *gorm.Statement) bool {
+	alias, is := strings.CutPrefix(stmt.TableExpr.SQL, "(?)")
+	if !is || len(stmt.TableExpr.Vars) != 1 || strings.ContainsAny(strings.TrimSpace(alias), ", \t\n") {
+		return false
+	}
+	_, is = stmt.TableExpr.Vars[0].(*gorm.DB)
+	return is
 }
 
 // located is where a statement goes, by the cluster that its handle belongs to.

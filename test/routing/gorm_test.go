@@ -382,6 +382,12 @@ func tablesOfSubqueries(t *testing.T, target dbtest.Target) {
 			unrouted := s.dbs[1%len(s.dbs)].Model(&trade{}).Where("code = ?", made[1].Code)
 			wantErr(s.T, db.Unscoped().Table(table, unrouted).Find(&rows).Error, nil, table+" without a route")
 		}
+		for _, table := range []string{"(?) t JOIN trades o ON o.id = t.id", "(?), trades", "(?),trades"} {
+			whole := s.on(&trade{}, made[1].ID).Model(&trade{})
+			wantErr(s.T, db.Unscoped().Table(table, whole).Find(&rows).Error, snowflakeplugin.ErrNotRouted, table)
+		}
+		own := gorm.Expr("SELECT * FROM trades")
+		wantErr(s.T, db.Unscoped().Table("(?) t", own).Find(&rows).Error, snowflakeplugin.ErrNotRouted, "SQL of one's own")
 		rows, err := gorm.G[trade](db).Preload("Items", func(items gorm.PreloadBuilder) error {
 			items.LimitPerRecord(1).Order("name DESC")
 			return nil
