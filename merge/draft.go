@@ -487,9 +487,9 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 }
 
 // equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
-// two servers: a name, as the towns of a map have it, or all columns. If some may lead to other rows, whose keys
-// are alike, all rows and what else they hold must be equal, and none may lead to a row of its own server. There
-// are none if rows are not alike.
+// two servers: a name, as the towns of a map have it, or all columns. If some may lead to other rows, whose
+// keys are alike, all rows and what else they hold must be equal, and none may lead to a row of its own
+// server. There are none if rows are not alike.
 func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	var whole []string
 	var sets [][]string

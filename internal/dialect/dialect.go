@@ -249,9 +249,9 @@ func (k Kind) Synchronous() string {
 // locks of an application are others, and a 1.
 const MapLock = "1399746423, 1"
 
-// Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL the
-// first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is no second one, because
-// it is the lock of a transaction, and on SQLite that of a transaction that writes.
+// Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL
+// the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is no second one,
+// because it is the lock of a transaction, and on SQLite that of a transaction that writes.
 func (k Kind) Exclusive(table string) (take, release string) {
 	switch k {
 	case PostgreSQL:

@@ -660,8 +660,9 @@ func (o *openFrames) tree(f *frame) []*frame {
 	return frames
 }
 
-// inherit gives a statement the IDs that those around it have made for its rows and have not stored yet, as where
-// a row of a slice is the parent of another one: it stores them first, and knows whether their keys are there.
+// inherit gives a statement the IDs that those around it have made for its rows and have not stored yet, as
+// where a row of a slice is the parent of another one: it stores them first, and knows whether their keys are
+// there.
 func (o *openFrames) inherit(f *frame) {
 	o.around(f, func(outer *frame) {
 		for c, column := range f.plan.columns {

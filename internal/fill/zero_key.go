@@ -94,8 +94,8 @@ func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
 	c.yieldByOther(stmt)
 }
 
-// yieldByOther lets DO NOTHING name another column of the INSERT, if that leaves the key out. MariaDB stores 0
-// in the key otherwise, because it takes a column that ON DUPLICATE KEY UPDATE names for one with a value.
+// yieldByOther lets DO NOTHING name another column of the INSERT, if that leaves the key out. MariaDB stores
+// 0 in the key otherwise, because it takes a column that ON DUPLICATE KEY UPDATE names for one with a value.
 func (c keyClause) yieldByOther(stmt *gorm.Statement) {
 	conflict, _ := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
 	sent := sentFields(stmt)

@@ -43,7 +43,7 @@ func (g migrator) migrate(ctx context.Context, e shardmap.Entry) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	return g.makeTables(ctx, e, g.whileOpen(e))
+	return g.makeTables(ctx, e, g.whileOpen(e)) //nolint:contextcheck // the statement has the context
 }
 
 // whileOpen returns the making that runs a statement only while an entry is open. A table that a cutover has

@@ -281,8 +281,8 @@ func namesAlias(stmt *gorm.Statement, table string) bool {
 	return more && strings.Trim(first, "`\"") == table
 }
 
-// namesSubquery reports whether the table is a subquery without AS and nothing else. GORM leaves the name of the
-// model in such a statement, and the subquery has a route of its own.
+// namesSubquery reports whether the table is a subquery without AS and nothing else. GORM leaves the name of
+// the model in such a statement, and the subquery has a route of its own.
 func namesSubquery(stmt *gorm.Statement) bool {
 	alias, is := strings.CutPrefix(stmt.TableExpr.SQL, "(?)")
 	if !is || len(stmt.TableExpr.Vars) != 1 || strings.ContainsAny(strings.TrimSpace(alias), ", \t\n") {

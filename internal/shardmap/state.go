@@ -272,7 +272,8 @@ func (r Registry) failed(database int, name string, err error) error {
 // transaction runs a transaction on a database. Its changes follow those of another database, so a crash must
 // not undo them afterwards.
 func (r Registry) transaction(ctx context.Context, database int, do func(tx *gorm.DB) error) error {
-	return exclusively(plain(ctx, r.Databases[database]), func(tx *gorm.DB) error {
+	tx := plain(ctx, r.Databases[database])
+	return exclusively(tx, func(tx *gorm.DB) error { //nolint:contextcheck // the handle has the context
 		if set := dialect.Kind(tx.Name()).Synchronous(); set != "" {
 			if err := tx.Exec(set).Error; err != nil {
 				return err
@@ -324,10 +325,10 @@ func underLock(
 	case err != nil:
 		return err
 	case taken == 0:
-		holder := 0
-		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder) // it may be gone
-		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s, on connection %d of the "+
-			"server: it was stopped while it makes tables or changes shards; let it go on, or end it, and call "+
+		holder := 0 // It may be gone by now.
+		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder)
+		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s, on connection %d of "+
+			"the server: it was stopped while it makes tables or changes shards; let it go on, or end it, and call "+
 			"again", errs.ErrSharding, holder)
 	}
 	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()

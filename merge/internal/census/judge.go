@@ -927,7 +927,8 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 	return found
 }
 
-// grouped counts the few values of each kind, and how many of them are keys of each table, as a database would.
+// grouped counts the few values of each kind, and how many of them are keys of each table, as a database
+// would.
 func (c *Census) grouped(server int, col Column, with []match, pairs [][]string) (rows [][]string) {
 	var all []int64
 	for _, pair := range pairs {

@@ -508,7 +508,7 @@ func (k *keySet) has(x int64) bool {
 	if x == 0 || !k.holds(x) {
 		return x == 0 && k.zero
 	}
-	return k.bits == nil || k.bits[(x-k.min)/64]>>((x-k.min)%64)&1 == 1
+	return len(k.bits) == 0 || k.bits[(x-k.min)/64]>>((x-k.min)%64)&1 == 1
 }
 
 // within returns how many of the keys lie in a span.
@@ -517,7 +517,7 @@ func (k *keySet) within(s span) (n int64) {
 		n++
 	}
 	first, last := max(k.min, s.min), min(k.max, s.max)
-	if k.bits == nil {
+	if len(k.bits) == 0 {
 		return n + max(0, last-first+1)
 	}
 	for x := first; x <= last; {
@@ -575,8 +575,8 @@ func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []
 				q.Add(", CASE WHEN ", joins.hit(m.key), " IS NULL THEN 0 ELSE 1 END")
 			}
 		}
-		rows := c.Rows(d, q.Add(" FROM (SELECT DISTINCT ", name, " AS x FROM ", d.Kind.Quote(col.Table), " WHERE ",
-			name, " IN (", listed(some), ")) AS v", joins.text))
+		rows := c.Rows(d, q.Add(" FROM (SELECT DISTINCT ", name, " AS x FROM ", d.Kind.Quote(col.Table),
+			" WHERE ", name, " IN (", listed(some), ")) AS v", joins.text))
 		for _, row := range rows {
 			x, _ := numberIn(row[0])
 			for n := range with {

@@ -146,8 +146,8 @@ type Finding struct {
 	What, Table, Server, Detail string
 	Want, Got                   string
 	OK                          bool
-	// Of a column that held keys of Parent, which have changed, and of which so many rows have a number: only of
-	// those rows that do not meet Except, if there is such a condition.
+	// Of a column that held keys of Parent, which have changed, and of which so many rows have a number: only
+	// of those rows that do not meet Except, if there is such a condition.
 	Column, Except, Parent string
 	Rows                   int64
 }
