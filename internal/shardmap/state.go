@@ -328,8 +328,8 @@ func underLock(
 		holder := 0 // It may be gone by now.
 		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder)
 		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s, on connection %d of "+
-			"the server: it was stopped while it makes tables or changes shards; let it go on, or end it, and call "+
-			"again", errs.ErrSharding, holder)
+			"the server: it was stopped while it makes tables or changes shards; let it go on, or end it, and "+
+			"call again", errs.ErrSharding, holder)
 	}
 	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()
 	if err = do(tx); err == nil {
