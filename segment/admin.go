@@ -15,7 +15,7 @@ import (
 func Raise(ctx context.Context, s Ledger, name string, next int64) error {
 	if next < 1 || next > maxNumber {
 		return fmt.Errorf("%w: Raise: counter %q: the next number %d is not from 1 to %d", ErrInvalidOption, name,
-			next, maxNumber)
+			next, int64(maxNumber))
 	}
 	return change(ctx, s, name, func(c Counter) (Counter, error) {
 		if c.Modulus == 0 && c.Next == 0 {
