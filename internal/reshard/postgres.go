@@ -187,7 +187,8 @@ func (p postgres) inTheWay(ctx context.Context, s *side) string {
 		"LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks x "+
 		"JOIN pg_prepared_xacts p ON p.transaction = x.transactionid "+
 		"AND x.pid IS NULL) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction "+
-		"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND (l.relation IN ("+
+		"WHERE l.pid IS DISTINCT FROM pg_backend_pid() AND l.granted AND l.database = "+
+		"(SELECT oid FROM pg_database WHERE datname = current_database()) AND (l.relation IN ("+
 		strings.Join(tables, ", ")+") OR (l.locktype, l.classid, l.objid) = ('advisory', "+
 		dialect.MapLock+")) ORDER BY 2 LIMIT 3")
 	if err != nil {

@@ -199,10 +199,10 @@ func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
 
 // MakeTables makes the tables of the records, for RecordMissing to fill.
 func (r Registry) MakeTables(ctx context.Context) error {
+	if len(r.Sharded) == 0 {
+		return nil
+	}
 	for database := range r.Databases {
-		if len(r.Sharded) == 0 {
-			continue
-		}
 		if err := r.makeTable(ctx, database, ShardsTable, &Record{}); err != nil {
 			return err
 		}

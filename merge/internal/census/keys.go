@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// keySet has a bit for each number from the least key of a table to the greatest, and no bits if each of these
-// numbers is a key.
+// keySet has a bit for each number from the least key of a table to the greatest, and no bits if each of
+// these numbers is a key.
 type keySet struct {
 	span
 	bits []uint64

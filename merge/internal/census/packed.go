@@ -169,8 +169,10 @@ func (p *packer) numbers(server int, col Column) {
 		}
 		last := slices.Max(some)
 		next, _ := slices.BinarySearch(all, base+uint64(last)+1)
-		const near = 8 // times as far away as those there are from each other
-		if next == len(all) || (all[next]-base-uint64(last))*uint64(len(some)) > near*uint64(last) {
+		// The next number goes on with those here if it is no further away than some times their mean distance.
+		const times = 8
+		if next == len(all) ||
+			float64(all[next]-base-uint64(last)) > times*float64(last)/float64(len(some)) {
 			p.parts[where].ends = true
 		}
 	}
