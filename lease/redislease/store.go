@@ -58,8 +58,8 @@ type Store struct {
 // Without [WithStrict] the store believes Redis, which by default forgets what it has acknowledged when
 // it crashes; the log says so, see [WithLogger].
 //
-// New connects only for [WithStrict]; then an error that wraps [lease.ErrStore] says what the server lacks, or
-// that it does not answer. An error for client, prefix and options wraps [lease.ErrInvalidOption].
+// New connects only for [WithStrict]; then an error that wraps [lease.ErrStore] says what the server
+// lacks, or that it does not answer. An error for client, prefix and options wraps [lease.ErrInvalidOption].
 func New(client redis.UniversalClient, prefix string, opts ...Option) (*Store, error) {
 	kept, err := redisstore.Open(context.Background(), client, prefix, redisstore.Config{
 		Package: "redislease", Name: "nodes", Holds: "records", Harm: "IDs can be made twice",
