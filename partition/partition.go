@@ -116,7 +116,7 @@ func partitionable(db *gorm.DB, model any) (partitionTable, error) {
 				"be enforced across partitions", names(unique))
 		}
 	}
-	if !t.mysql && db.Name() != dialect.PostgreSQL {
+	if d, known := dialect.Of(db.Name()); !known || d.Embedded() {
 		return t, fmt.Errorf("databases of kind %s have no partitions: use a Router", db.Name())
 	}
 	t.layout = plugin.Layout()

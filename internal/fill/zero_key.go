@@ -99,7 +99,7 @@ func (c keyClause) ModifyStatement(stmt *gorm.Statement) {
 func (c keyClause) yieldByOther(stmt *gorm.Statement) {
 	conflict, _ := stmt.Clauses[clauseOnConflict].Expression.(clause.OnConflict)
 	sent := sentFields(stmt)
-	if stmt.Name() != dialect.MySQL || !conflict.DoNothing || sent(c.field) {
+	if dialect.Kind(stmt.Name()).HasTarget() || !conflict.DoNothing || sent(c.field) {
 		return
 	}
 	for _, name := range stmt.Schema.DBNames {
