@@ -257,7 +257,7 @@ var rules = []rule{
 			"./generator", "./internal/attempt", "./internal/dsn", "./internal/errs", "./internal/layouts", "./lease",
 			"./lease/sqllease", "./observe/promobserve/idcollector",
 			"./segment", "./segment/sqlsegment", "github.com/prometheus/client_golang",
-			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics", "./server/internal/netbatch",
+			"./server/internal/access", "./server/internal/issue", "./server/internal/metrics",
 			"./server/internal/netlimit", "./server/internal/resp", "./server/internal/settings", "./server/internal/sources",
 			"./server/internal/unwrap", "./server/internal/web", "./server/snowflakev1", "./server/snowflakev1/snowflakev1connect",
 			"connectrpc.com/connect", "connectrpc.com/grpcreflect", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",

@@ -32,7 +32,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
-	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netbatch"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/resp"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/settings"
@@ -66,7 +65,7 @@ type Daemon struct {
 	web         *web.Server
 	resp        *resp.Server
 	admin       *http.Server
-	webListen   *netbatch.Listener
+	webListen   net.Listener
 	respListen  net.Listener // nil if it is off, as is the next
 	adminListen net.Listener
 	listeners   []*listener // inside of the first two
@@ -228,11 +227,10 @@ func generatorOptions(s *settings.Settings, log *slog.Logger) (o sources.Generat
 
 // listen opens the listeners, with the limit of connections and TLS around them.
 func (d *Daemon) listen() error {
-	plain, err := d.open(d.settings.Listen)
-	if err != nil {
+	var err error
+	if d.webListen, err = d.open(d.settings.Listen); err != nil {
 		return fmt.Errorf("listening for HTTP: %w", err)
 	}
-	d.webListen = netbatch.Listen(plain, d.settings.MaxTime)
 	if d.settings.RESP != "off" {
 		respListen, err := d.open(d.settings.RESP)
 		if err != nil {
@@ -478,7 +476,6 @@ func (d *Daemon) drain(atOnce bool, accepted func()) error {
 		if webErr = d.web.Shutdown(ctx); webErr != nil {
 			webErr = errors.Join(fmt.Errorf("requests over HTTP were cut off: %w", webErr), d.web.Close())
 		}
-		d.webListen.Wait() // for the last answers
 	})
 	ending.Go(func() {
 		if d.respListen == nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/access"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/issue"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/metrics"
-	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netbatch"
 	"github.com/snowflakeplugin/snowflakeplugin/server/internal/netlimit"
 	"github.com/snowflakeplugin/snowflakeplugin/server/snowflakev1/snowflakev1connect"
 )
@@ -32,6 +31,9 @@ const (
 	maxFrame   = 16 << 10
 	// receiveWindow is how many bytes of bodies an HTTP/2 connection may hold back.
 	receiveWindow = 256 << 10
+	// compressFrom is how long an answer has to be, in bytes, before it is compressed for clients that
+	// accept that. A shorter one fits into one packet as it is.
+	compressFrom = 1 << 10
 )
 
 var (
@@ -86,7 +88,7 @@ func New(o Options) *Server {
 	protocols.SetUnencryptedHTTP2(true)
 	s := &Server{}
 	s.Server = &http.Server{
-		Handler:   o.handler(o.direct),
+		Handler:   o.handler(),
 		Protocols: &protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
@@ -100,7 +102,7 @@ func New(o Options) *Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          o.errorLog(),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, &connection{netbatch.Of(conn), time.Now()})
+			return context.WithValue(ctx, connKey{}, &connection{time.Now()})
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			s.conns.note(conn, state)
@@ -110,13 +112,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// direct shortens the way of plain requests.
-func (o Options) direct(next http.Handler) http.Handler {
-	return newDirect(o.Desk, o.Metrics, o.MaxBody, next)
-}
-
-// handler returns the handler of everything. Shorten is put around the handlers of Connect.
-func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
+// handler returns the handler of everything.
+func (o Options) handler() http.Handler {
 	o.refuse = connect.NewErrorWriter()
 	limits := []connect.HandlerOption{
 		connect.WithReadMaxBytes(o.MaxBody), connect.WithInterceptors(observer(o.Metrics)),
@@ -124,7 +121,7 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	}
 	api := http.NewServeMux()
 	api.Handle(snowflakev1connect.NewIDServiceHandler(&ids{desk: o.Desk, layout: o.Layout}, limits...))
-	service := o.crossOrigin(o.gate(o.called(o.authorized(shorten(api)))))
+	service := o.crossOrigin(o.gate(o.called(o.authorized(api))))
 
 	top := http.NewServeMux()
 	top.Handle("/"+snowflakev1connect.IDServiceName+"/", service)
@@ -142,7 +139,6 @@ func (o Options) handler(shorten func(http.Handler) http.Handler) http.Handler {
 	o.probes(top)
 	top.Handle("GET /metrics", o.called(o.authorized(o.Metrics.Handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		joinWrites(r)
 		if o.leave(r) {
 			// HTTP/1 sends this, and closes the connection after the answer. HTTP/2 sends GOAWAY instead.
 			w.Header().Set("Connection", "close")
@@ -213,18 +209,8 @@ func say(w http.ResponseWriter, status int, text string) {
 // connKey is the key of the *connection in the context of its requests.
 type connKey struct{}
 
-// connection has what joins the writes of a connection, nil if nothing does, and when it came.
-type connection struct {
-	batched  *netbatch.Conn
-	accepted time.Time
-}
-
-// joinWrites makes one write of the frames of an answer. An answer of HTTP/1 is one write as it is.
-func joinWrites(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*connection); ok && c.batched != nil && r.ProtoMajor == 2 {
-		c.batched.Begin()
-	}
-}
+// connection has when a connection came.
+type connection struct{ accepted time.Time }
 
 // leave says whether the client of a request is told to use another connection. GOAWAY tells at once which
 // requests of its connection are not worked on, and clients repeat each of them on a new connection, but only
