@@ -182,7 +182,7 @@ If an ID is larger, "snowflake inspect" shows its node. It is safer to leave suc
   snowflake nodes release 17 --dsn "$DSN" --force`,
 		flags: func(set *flag.FlagSet, o *options) {
 			dsnFlags(set, o)
-			set.BoolVar(&o.force, "force", false, "release the number even if a live process may hold it")
+			set.BoolVar(&o.force, "force", false, "go on although a process may hold the number, or has held it")
 			set.StringVar(&o.until, "until", "", "with --force, end the window `now`; \"now\" is the only value")
 		},
 		run: runRelease,
