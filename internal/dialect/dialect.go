@@ -250,21 +250,26 @@ func (k Kind) Synchronous() string {
 const MapLock = "1399746423, 1"
 
 // Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL
-// the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is no second one,
-// because it is the lock of a transaction, and on SQLite that of a transaction that writes.
-func (k Kind) Exclusive(table string) (take, release string) {
+// the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is none that gives
+// it back, because it is the lock of a transaction, and on SQLite that of a transaction that writes: to the
+// table if it is there, or else by making a table that is gone with the next statement.
+func (k Kind) Exclusive(table string, there bool) (take []string, release string) {
 	switch k {
 	case PostgreSQL:
-		return "SELECT 1 FROM pg_advisory_xact_lock(" + MapLock + ")", ""
+		return []string{"SELECT 1 FROM pg_advisory_xact_lock(" + MapLock + ")"}, ""
 	case MySQL:
 		database := "DATABASE()"
 		if schema, _ := Split(table); schema != "" {
 			database = fmt.Sprintf("CAST(X'%x' AS CHAR)", schema)
 		}
 		lock := "(CONCAT('snowflake_shards_', CRC32(LOWER(" + database + ")))"
-		return "SELECT COALESCE(GET_LOCK" + lock + ", 1), 0)", "DO RELEASE_LOCK" + lock + ")"
+		return []string{"SELECT COALESCE(GET_LOCK" + lock + ", 1), 0)"}, "DO RELEASE_LOCK" + lock + ")"
 	}
-	return "DELETE FROM " + k.Quoted(table) + " WHERE 1 = 0", ""
+	if there {
+		return []string{"DELETE FROM " + k.Quoted(table) + " WHERE 1 = 0"}, ""
+	}
+	lock := k.Quoted(table + "_lock")
+	return []string{"CREATE TABLE " + lock + " (n INTEGER)", "DROP TABLE " + lock}, ""
 }
 
 // Of returns what is special about a dialect, and false for one that is not known.

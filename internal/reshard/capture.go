@@ -48,7 +48,7 @@ func (s *side) capture(ctx context.Context) error {
 	d := s.d
 	create := "CREATE TABLE IF NOT EXISTS " + d.Quoted(s.keys) + " (n " + d.counted +
 		", t integer NOT NULL, k bigint NOT NULL)" + d.Suffix
-	if err := run(ctx, d.pool, create); err != nil {
+	if err := d.make(ctx, create); err != nil {
 		return err
 	}
 	s.m.reached(stepListed)

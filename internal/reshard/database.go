@@ -99,6 +99,16 @@ func (d *database) begun(ctx context.Context, c *sql.Conn, do func(q gorm.ConnPo
 	})
 }
 
+// make makes a table unless it is there. Of several transactions of PostgreSQL that make one at the same
+// time, all but one fail, and then it is there.
+func (d *database) make(ctx context.Context, statement string) error {
+	err := run(ctx, d.pool, statement)
+	if err != nil {
+		err = run(ctx, d.pool, statement)
+	}
+	return err
+}
+
 func run(ctx context.Context, q gorm.ConnPool, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := q.ExecContext(ctx, statement); err != nil {

@@ -47,7 +47,7 @@ func (m *machine) take(ctx context.Context) (current phase, err error) {
 	for _, d := range m.journals {
 		names := []string{"id", "owner", "phase", "last_key", "copied"}
 		types := []string{d.Text, d.Integer, d.Time, d.Integer, d.Integer}
-		if err := run(ctx, d.pool, d.CreateTable(d.journal, names, types)); err != nil {
+		if err := d.make(ctx, d.CreateTable(d.journal, names, types)); err != nil {
 			return "", err
 		}
 		err := d.transaction(ctx, func(q gorm.ConnPool) error {

@@ -32,41 +32,27 @@ func migratorIn(c *cluster, database int) migrator {
 	return migrator{c, database, c.Databases[database]}
 }
 
-// making runs a statement that makes a table.
-type making func(db *gorm.DB, run func())
+// making runs what makes a table.
+type making func(db *gorm.DB, do func(tx *gorm.DB) error) error
 
-// makesTables is the setting that has the making of a session.
-const makesTables = fill.PluginName + ":makes_tables"
-
-// migrate makes the tables of one shard of the map.
-func (g migrator) migrate(ctx context.Context, e shardmap.Entry) error {
+// migrate makes the tables of one shard of the map. held is the error of the lock, for which the shards of a
+// database wait once.
+func (g migrator) migrate(ctx context.Context, e shardmap.Entry, held *error) error {
 	if ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
-	return g.makeTables(ctx, e, g.whileOpen(e)) //nolint:contextcheck // the statement has the context
-}
-
-// whileOpen returns the making that runs a statement only while an entry is open. A table that a cutover has
-// renamed must not come back under its name: late statements would find it.
-func (g migrator) whileOpen(e shardmap.Entry) making {
-	return func(db *gorm.DB, run func()) {
-		if db.DryRun {
-			run()
-			return
+	// A table that a cutover has renamed must not come back under its name: late statements would find it.
+	//nolint:contextcheck // the handle has the context
+	return g.makeTables(ctx, e, func(db *gorm.DB, do func(tx *gorm.DB) error) error {
+		if *held != nil {
+			return *held
 		}
-		pool := db.Statement.ConnPool // that of the source, if dbresolver has chosen one
-		tx := db.Session(&gorm.Session{NewDB: true, SkipHooks: true})
-		tx.Statement.ConnPool = pool
-		err := shardmap.Registry{Topology: g.Topology}.WhileOpen(tx, e, func(tx *gorm.DB) error {
-			db.Statement.ConnPool = tx.Statement.ConnPool
-			run()
-			return db.Error
-		})
-		db.Statement.ConnPool = pool
-		if db.Error == nil {
-			_ = db.AddError(err)
+		err := shardmap.Registry{Topology: g.Topology}.WhileOpen(db, e, do)
+		if errors.Is(err, shardmap.ErrHeld) {
+			*held = err
 		}
-	}
+		return err
+	})
 }
 
 // makeTables makes the tables of an entry, which the map need not have unless there is a making.
@@ -212,9 +198,6 @@ func (g migrator) look(ctx context.Context, tx *gorm.DB, s *shape) error {
 func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes making) error {
 	defer g.Engine.LockTables(g.db)()
 	tx := g.sessionFor(ctx, table.Name)
-	if makes != nil {
-		tx.Statement.Settings.Store(makesTables, makes)
-	}
 	stmt := &gorm.Statement{DB: tx}
 	if err := g.parse(stmt, table); err != nil {
 		return err
@@ -233,6 +216,12 @@ func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes 
 		}
 	}
 	defer withChecks(stmt.Schema, missing.checks)()
+	if missing.absent && makes != nil {
+		made, err := shardmap.MakeTable(tx, table.Name, table.Model, makes)
+		if err != nil || made {
+			return err
+		}
+	}
 	if err := shardmap.AutoMigrate(tx, table.Model); err != nil || g.db.Name() != dialect.PostgreSQL {
 		return err
 	}
@@ -289,7 +278,7 @@ func (g migrator) lacking(ctx context.Context, table shardmap.Table) (l lackingC
 			l.unchecked = append(l.unchecked, check)
 		}
 	}
-	if len(l.checks) == 0 {
+	if len(l.checks) == 0 && len(table.Checks) > 0 {
 		return l, nil
 	}
 	found, err := shardmap.HasTable(ctx, g.session(ctx), table.Name)

@@ -210,7 +210,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			if !m.Broadcast {
 				continue
 			}
-			if err := shardmap.AutoMigrate(migratorIn(r.cluster, i).session(ctx), m.Value); err != nil {
+			session := migratorIn(r.cluster, i).session(ctx)
+			if err := shardmap.MakeOrMigrate(session, m.Base.Table, m.Value); err != nil {
 				return fmt.Errorf("snowflakeplugin: migrate %s in database %d: %w", m.Base.Name, i, err)
 			}
 		}
@@ -222,9 +223,10 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	// Each database changes one table at a time: several would wait for each other, or fail.
 	databases := shardmap.Singles(len(r.Databases))
 	_ = shardmap.Scatter(context.WithoutCancel(ctx), databases, func(database int) error {
+		var held error
 		for shard, e := range r.Entries() {
 			if e.Database == database {
-				failures[shard] = migratorIn(r.cluster, database).migrate(ctx, e)
+				failures[shard] = migratorIn(r.cluster, database).migrate(ctx, e, &held)
 			}
 		}
 		return nil

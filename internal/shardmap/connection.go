@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
@@ -14,6 +15,11 @@ import (
 // rows of the table are read.
 func HasTable(ctx context.Context, db *gorm.DB, table string) (bool, error) {
 	return dialect.Kind(db.Name()).HasTable(ctx, Source{db}, table)
+}
+
+// hasTableIn is [HasTable] for the connection or the transaction of a handle.
+func hasTableIn(tx *gorm.DB, table string) (bool, error) {
+	return dialect.Kind(tx.Name()).HasTable(tx.Statement.Context, tx.Statement.ConnPool, table)
 }
 
 // Source sends what it is asked to where the router's own statements go. A handle's own pool need not be
@@ -45,6 +51,44 @@ func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 // AutoMigrate lets GORM make the table of a model, or add what it lacks.
 func AutoMigrate(db *gorm.DB, model any) error {
 	return OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+}
+
+// MakingTable is the setting of a session that makes a table, which nobody else can see yet.
+const MakingTable = "snowflakeplugin:making_table"
+
+// MakeTable makes a table in the transaction of alone, such as [Alone], and reports whether it has. Programs
+// that start at the same time all find it missing, so it is looked for once more.
+func MakeTable(
+	db *gorm.DB, table string, model any, alone func(db *gorm.DB, do func(tx *gorm.DB) error) error,
+) (made bool, err error) {
+	tx := plain(db.Statement.Context, db)
+	// dbresolver chooses the source for a statement, but not for a transaction.
+	tx.Statement.ConnPool = db.Session(&gorm.Session{DryRun: true}).
+		Exec("CREATE TABLE ?", clause.Table{Name: table}).Statement.ConnPool
+	err = alone(tx, func(tx *gorm.DB) error {
+		there, err := hasTableIn(tx, table)
+		if err != nil || there {
+			return err
+		}
+		session := db.Session(&gorm.Session{}).Set(MakingTable, true)
+		session.Statement.ConnPool, made = tx.Statement.ConnPool, true
+		return session.Migrator().CreateTable(model)
+	})
+	return made, err
+}
+
+// MakeOrMigrate is [AutoMigrate] for programs that start at the same time.
+func MakeOrMigrate(db *gorm.DB, table string, model any) error {
+	done, err := HasTable(db.Statement.Context, db, table)
+	if err == nil && !done {
+		if done, err = MakeTable(db, table, model, Alone); done {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return AutoMigrate(db, model)
 }
 
 // atSource is the setting by which dbresolver sends a statement to the source of a database, and not to one

@@ -2,6 +2,7 @@ package shardmap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -283,8 +284,11 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 // Lock keeps others from changing the entries, and from making tables by them, until a transaction has ended
 // that will replace entries.
 func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
-	take, _ := lock(tx)
-	return tx.WithContext(ctx).Exec(take).Error
+	take, _, err := lock(tx)
+	for _, statement := range take {
+		err = errors.Join(err, tx.WithContext(ctx).Exec(statement).Error)
+	}
+	return err
 }
 
 // Replace records the new entries in place of the old ones, in a transaction on the only database if there is

@@ -251,7 +251,9 @@ func (r Registry) insert(ctx context.Context, database int, table string, rows a
 
 // makeTable makes one of the router's own tables.
 func (r Registry) makeTable(ctx context.Context, database int, table string, model any) error {
-	return r.within(ctx, database, table, func(tx *gorm.DB) error { return AutoMigrate(tx, model) })
+	return r.within(ctx, database, table, func(tx *gorm.DB) error {
+		return MakeOrMigrate(tx, InternalTable(tx, table), model)
+	})
 }
 
 // within calls do with a handle for one of the router's own tables, which the error names.
@@ -283,21 +285,29 @@ func (r Registry) transaction(ctx context.Context, database int, do func(tx *gor
 	})
 }
 
+// ErrHeld is the error of a lock that somebody else has for too long.
+var ErrHeld = fmt.Errorf("%w: another process has had the lock of the shard map for 10 s", errs.ErrSharding)
+
 // errNoLock is the error of a server that has no lock for the shard map, so nobody changes that there.
 var errNoLock = errors.New("the server has no lock for the shard map")
 
 // exclusively runs a transaction while no other one changes the entries, or makes a table by them.
 func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
-	take, release := lock(db)
+	take, release, err := lock(db)
+	if err != nil {
+		return err
+	}
 	if release != "" {
 		// A context that ends would give the connection back to the pool with the lock.
 		ctx := db.Statement.Context
 		return db.WithContext(context.WithoutCancel(ctx)).Transaction(
-			func(tx *gorm.DB) error { return underLock(ctx, tx, take, release, do) })
+			func(tx *gorm.DB) error { return underLock(ctx, tx, take[0], release, do) })
 	}
 	alone := func(tx *gorm.DB) error {
-		if err := tx.Exec(take).Error; err != nil {
-			return err
+		for _, statement := range take {
+			if err := tx.Exec(statement).Error; err != nil {
+				return err
+			}
 		}
 		return do(tx)
 	}
@@ -327,9 +337,8 @@ func underLock(
 	case taken == 0:
 		holder := 0 // It may be gone by now.
 		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder)
-		return fmt.Errorf("%w: another process has had the lock of the shard map for 10 s, on connection %d of "+
-			"the server: it was stopped while it makes tables or changes shards; let it go on, or end it, and "+
-			"call again", errs.ErrSharding, holder)
+		return fmt.Errorf("%w, on connection %d of the server: it was stopped while it makes tables or changes "+
+			"shards; let it go on, or end it, and call again", ErrHeld, holder)
 	}
 	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()
 	if err = do(tx); err == nil {
@@ -339,23 +348,41 @@ func underLock(
 }
 
 // lock returns the statements that lock the entries in a database.
-func lock(db *gorm.DB) (take, release string) {
-	return dialect.Kind(db.Name()).Exclusive(InternalTable(db, ShardsTable))
+func lock(db *gorm.DB) (take []string, release string, err error) {
+	table, there := InternalTable(db, ShardsTable), true
+	if db.Name() == dialect.SQLite {
+		there, err = hasTableIn(db, table)
+	}
+	take, release = dialect.Kind(db.Name()).Exclusive(table, there)
+	return take, release, err
 }
 
-// WhileOpen runs do in a transaction during which nobody closes or replaces an entry. It refuses one that is
-// closed or replaced already. Before the first record of the models, nobody has changed an entry, and nobody
-// changes one where dbresolver sends the table to a source without records.
-func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) error {
-	stmt, table := db.Statement, InternalTable(db, ShardsTable)
-	there, err := dialect.Kind(db.Name()).HasTable(stmt.Context, stmt.ConnPool, table)
-	switch {
-	case err != nil:
-		return r.failed(e.Database, ShardsTable, err)
-	case !there:
+// Alone runs do in a transaction while nobody changes an entry, or makes a table, in a database. What it does
+// must wait for nobody: whoever cuts over has locked tables when he takes this lock. A server that has no
+// lock for that does without.
+func Alone(db *gorm.DB, do func(tx *gorm.DB) error) error {
+	if db.DryRun {
 		return do(db)
 	}
-	ifOpen := func(tx *gorm.DB) error {
+	err := exclusively(db, do)
+	if errors.Is(err, errNoLock) {
+		return do(db)
+	}
+	return err
+}
+
+// WhileOpen is [Alone] for the table of an entry. It refuses one that is closed or replaced already. Before
+// the first record of the models, nobody has changed an entry, and nobody changes one where dbresolver sends
+// the table to a source without records.
+func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) error {
+	return Alone(db, func(tx *gorm.DB) error {
+		there, err := hasTableIn(tx, InternalTable(tx, ShardsTable))
+		switch {
+		case err != nil:
+			return r.failed(e.Database, ShardsTable, err)
+		case !there:
+			return do(tx)
+		}
 		var records []Record
 		if err := r.recordsOf(tx).Find(&records).Error; err != nil {
 			return r.failed(e.Database, ShardsTable, err)
@@ -368,12 +395,7 @@ func (r Registry) WhileOpen(db *gorm.DB, e Entry, do func(tx *gorm.DB) error) er
 			return Invalid(ErrMapReplaced)
 		}
 		return do(tx)
-	}
-	err = exclusively(db, ifOpen)
-	if errors.Is(err, errNoLock) {
-		return ifOpen(db)
-	}
-	return err
+	})
 }
 
 // change replaces the entries of a database in its records. replace returns the new ones, and whether the old

@@ -386,3 +386,25 @@ func TestTablesOfShardsAreMadeInASourceWithoutRecordsOfTheMap(t *testing.T) {
 		}
 	})
 }
+
+// shout has an index that no transaction may make in the way that its option asks for.
+type shout struct {
+	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Text string             `gorm:"size:20;index:,option:CONCURRENTLY;comment:in capitals"`
+}
+
+func TestAutoMigrateMakesAnIndexThatIsMadeConcurrently(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		must(t, db.Use(snowflakeplugin.New(snowflakeplugin.WithNode(1))), "Use")
+		r, err := snowflakeplugin.NewRouter(
+			snowflakeplugin.ShardingConfig{Shards: 2, Databases: []*gorm.DB{db}}, &shout{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, r.Check(t.Context()), "Check")
+		must(t, db.Exec("DROP INDEX idx_shouts_01_text").Error, "DROP INDEX")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate again")
+		must(t, r.Check(t.Context()), "Check again")
+	})
+}

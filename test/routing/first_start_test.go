@@ -1,0 +1,125 @@
+package routing_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
+	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+)
+
+type startOrder struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name   string             `gorm:"index:idx_start_name;size:100"`
+	Lines  []startLine        `gorm:"foreignKey:OrderID"`
+	Labels []startLabel       `gorm:"many2many:start_order_labels"`
+}
+
+type startLine struct {
+	ID      snowflakeplugin.ID `gorm:"primaryKey" snowflake:"like:OrderID"`
+	OrderID snowflakeplugin.ID `gorm:"index"`
+}
+
+// startLabel is the same in every database.
+type startLabel struct {
+	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name string             `gorm:"index;size:20"`
+}
+
+// startRouter makes a router as a program does at its start, whose pools are its own.
+func startRouter(t *testing.T, target dbtest.Target, dsns []string) *snowflakeplugin.Router {
+	t.Helper()
+	var dbs []*gorm.DB
+	for _, dsn := range dsns {
+		db := target.OpenDSN(t, dsn, nil)
+		if len(dbs) == 0 {
+			leased(t, db)
+		} else {
+			must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
+		}
+		dbs = append(dbs, db)
+	}
+	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: dbs},
+		&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
+	must(t, err, "NewRouter")
+	return r
+}
+
+// The replicas of a deployment start at the same time, and each makes the tables that are missing.
+func TestProgramsThatStartAtOnceMakeTheTablesTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		target = target.Shared(t)
+		for round := range nightly.Pick(3, 10) {
+			t.Run(fmt.Sprint(round), func(t *testing.T) { startAtOnce(t, target) })
+		}
+	})
+}
+
+func startAtOnce(t *testing.T, target dbtest.Target) {
+	t.Helper()
+	const programs = 3
+	dsns := []string{target.DSN(t), target.DSN(t)}
+	var routers []*snowflakeplugin.Router
+	for range programs {
+		routers = append(routers, startRouter(t, target, dsns))
+	}
+	gate, errs := make(chan struct{}), make([]error, programs)
+	var all sync.WaitGroup
+	for i, r := range routers {
+		all.Go(func() {
+			<-gate
+			errs[i] = r.AutoMigrate(t.Context())
+		})
+	}
+	close(gate)
+	all.Wait()
+	for i, r := range routers {
+		must(t, errs[i], fmt.Sprintf("AutoMigrate of program %d", i))
+		must(t, r.Check(t.Context()), "Check")
+	}
+}
+
+// Another program was stopped while it has the lock. A start that makes nothing does not ask for it, and any other
+// waits for it once, and not once for each table.
+func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
+	t.Parallel()
+	servers := slices.DeleteFunc(dbtest.Servers(), func(target dbtest.Target) bool { return target.Name == "sqlite" })
+	dbtest.Run(t, servers, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.Shared(t).DSN(t)}
+		r, db := startRouter(t, target, dsns), target.OpenDSN(t, dsns[0], nil)
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		take, release := dialect.Kind(db.Name()).Exclusive("snowflake_shards", true)
+		tx, taken := db.Begin(), 0
+		must(t, tx.Raw(take[0]).Scan(&taken).Error, "the lock")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		must(t, r.AutoMigrate(ctx), "AutoMigrate while somebody has the lock")
+		if nightly.Enabled() && db.Name() == "mysql" { // PostgreSQL waits for as long as the context says.
+			for _, table := range []string{"start_orders_00", "start_lines_01", "start_lines_02", "start_lines_03"} {
+				must(t, db.Migrator().DropTable(table), "DropTable")
+			}
+			since := time.Now()
+			err := r.AutoMigrate(t.Context())
+			wantErr(t, err, snowflakeplugin.ErrSharding, "AutoMigrate with tables missing")
+			says(t, err, "4 of 4 shards failed", "the lock of the shard map")
+			if took := time.Since(since); took > 15*time.Second {
+				t.Errorf("it has waited for %v", took)
+			}
+		}
+		if release != "" {
+			must(t, tx.Exec(release).Error, "the lock is given back")
+		}
+		must(t, tx.Rollback().Error, "the transaction")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate afterwards")
+		must(t, r.Check(t.Context()), "Check")
+	})
+}
