@@ -212,18 +212,23 @@ func (r Registry) MakeTables(ctx context.Context) error {
 
 // RecordMissing writes the records that do not exist yet.
 func (r Registry) RecordMissing(ctx context.Context) error {
-	var records []Record
-	for _, name := range r.shardedTables() {
-		records = append(records, Record{Name: name, Shards: r.FirstCount})
-	}
-	if len(records) == 0 {
+	if len(r.Sharded) == 0 {
 		return nil
 	}
 	for database := range r.Databases {
-		for i := range records {
-			records[i].Held = r.shardsIn(database)
-		}
-		if err := r.insert(ctx, database, ShardsTable, &records); err != nil {
+		//nolint:contextcheck // the handle has the context
+		if err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
+			missing, err := r.missing(tx, database)
+			if err != nil || len(missing) == 0 {
+				return err
+			}
+			return Alone(tx, func(tx *gorm.DB) error {
+				if missing, err = r.missing(tx, database); err != nil || len(missing) == 0 {
+					return err
+				}
+				return tx.Create(&missing).Error
+			})
+		}); err != nil {
 			return err
 		}
 	}
@@ -240,6 +245,33 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// missing returns the records that a database does not have yet. A new model gets no shards that the others
+// do not have any more.
+func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
+	var known []Record
+	if err := tx.Where("name IN ?", r.shardedTables()).Find(&known).Error; err != nil {
+		return nil, err
+	}
+	entries, err := heldEntries(database, known)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
+	}
+	sortEntries(entries)
+	held := r.shardsIn(database)
+	for _, name := range r.shardedTables() {
+		if !slices.ContainsFunc(known, func(c Record) bool { return c.Name == name }) {
+			missing = append(missing, Record{Name: name, Shards: r.FirstCount, Held: held})
+		}
+	}
+	switch {
+	case len(missing) == 0 || len(known) == 0 || formatEntries(entries, r.FirstCount) == held:
+		return missing, nil
+	case known[0].Shards != r.FirstCount:
+		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, r.compareRecord(database, known[0], held))
+	}
+	return nil, Invalid(ErrMapReplaced)
 }
 
 // insert puts rows into one of the router's own tables, unless they are there.
