@@ -250,9 +250,9 @@ func (k Kind) Synchronous() string {
 const MapLock = "1399746423, 1"
 
 // Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL
-// the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is none that gives
-// it back, because it is the lock of a transaction, and on SQLite that of a transaction that writes: to the
-// table if it is there, or else by making a table that is gone with the next statement.
+// the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is none that
+// gives it back, because it is the lock of a transaction, and on SQLite that of a transaction that writes: to
+// the table if it is there, or else by making a table that is gone with the next statement.
 func (k Kind) Exclusive(table string, there bool) (take []string, release string) {
 	switch k {
 	case PostgreSQL:
