@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/migrate"
 )
 
@@ -22,7 +23,7 @@ columns with less than 64 bits that are such keys or refer to them, references t
 and columns with numbers of counters that have no unique index. Then it prints the statements of the
 switch-over. With --back it prints those of the way back, which set what counts above the greatest keys. Print
 and keep those before the switch-over. It changes nothing. Run what it prints while no program writes, on a
-copy first.
+copy first: with psql -v ON_ERROR_STOP=1, with mysql, or with sqlite3, which alone understands the line .bail.
 
 Without a TABLE it looks at all tables whose primary key is one integer column that refers to nothing.
 ` + dsnHelp + `
@@ -53,6 +54,10 @@ func runMigrate(ctx context.Context, e *env, o *options, args []string) error {
 	}
 	if o.json {
 		return printJSON(e.out, plan)
+	}
+	if plan.Dialect == dialect.SQLite {
+		// Its shell goes on after an error: it would drop a table that it could not copy.
+		say(e.out, ".bail on\n")
 	}
 	statements := plan.Forward
 	if o.back {
