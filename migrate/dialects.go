@@ -374,6 +374,7 @@ func describeSQLite(_ context.Context, r *reader) error {
 var (
 	createTable   = regexp.MustCompile(`(?i)^CREATE\s+TABLE\s+`)
 	autoIncrement = regexp.MustCompile(`(?i)\s+AUTOINCREMENT\b`)
+	strictTable   = regexp.MustCompile(`(?i)\bSTRICT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
 	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?`)
 )
@@ -445,6 +446,9 @@ func rewritten(ddl string, key *column, other change) (string, error) {
 		}
 		indent := part[:len(part)-len(strings.TrimLeft(part, " \t\r\n"))]
 		definition, others := other(rest, append(slices.Clone(parts[:i]), parts[i+1:]...))
+		if name, found := strings.CutPrefix(definition, "big"); found && strictTable.MatchString(body[end+1:]) {
+			definition = name // a STRICT table knows no bigint, and its int has 64 bits as well
+		}
 		quoted := dialect.Kind(dialect.SQLite).Quote(key.Name)
 		all := slices.Insert(slices.Clone(others), i, indent+quoted+" "+definition)
 		return "(" + strings.Join(all, ",") + ")" + body[end+1:], nil

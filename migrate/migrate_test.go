@@ -43,7 +43,7 @@ var oldSchema = map[string][]string{
 		"CREATE TABLE `Orders` (`id` INTEGER, `user_id` integer NOT NULL, `total` integer DEFAULT (5), " +
 			"PRIMARY KEY (`id`), CONSTRAINT `fk_user` FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON DELETE CASCADE)",
 		"CREATE INDEX totals ON `Orders` (total)",
-		"CREATE TABLE notes (id integer PRIMARY KEY, user_id integer, body text)",
+		"CREATE TABLE notes (id integer PRIMARY KEY, user_id integer, body text) STRICT",
 		"CREATE TABLE years (year int PRIMARY KEY, name varchar(50))",
 		"CREATE TABLE user_tags (user_id integer REFERENCES users (id), tag varchar(20), PRIMARY KEY (user_id, tag))",
 		"CREATE VIEW spenders AS SELECT u.name, o.total FROM users u JOIN `Orders` o ON o.user_id = u.id",
