@@ -337,6 +337,9 @@ func (g *Generator) waitForWindow(
 	case g.isSealed():
 		return ErrSealed
 	}
+	if r.window.Until.IsZero() {
+		return fmt.Errorf("%w %d: it has none: %w", ErrOutsideWindow, r.window.Node, err)
+	}
 	tick, _ := g.layout.timeOf(uint64(r.tick))
 	return fmt.Errorf("%w %d: the tick of %s is not in [%s, %s): %w", ErrOutsideWindow,
 		r.window.Node, stamp(tick), stamp(r.window.From), stamp(r.window.Until), err)

@@ -90,6 +90,15 @@ func TestOnlyWholeTicksOfTheWindowAreStamped(t *testing.T) {
 	}
 }
 
+// A keeper that has lost its node has no window until it holds another one.
+func TestNoWindowAtAllIsCalledThat(t *testing.T) {
+	tenure := &scripted{window: generator.Window{Node: 3, From: midLife(), Until: after(time.Millisecond)}}
+	g := mustNew(t, small(2), tenure, generator.WithClock(newTestClock(midLife()).Now))
+	tenure.set(generator.Window{Node: 3})
+	_, err := g.Next(t.Context())
+	wantError(t, err, generator.ErrOutsideWindow, "outside the window of the node 3: it has none: "+errNoMore.Error())
+}
+
 func TestTheEndOfTheWindowIsAnErrorWithItsReason(t *testing.T) {
 	until := after(2 * time.Millisecond)
 	tenure := &scripted{window: generator.Window{Node: 3, From: midLife(), Until: until}}
