@@ -186,7 +186,7 @@ func (c *PlanCache) makePlan(s *schema.Schema) *Plan {
 		column.grows = slices.ContainsFunc(p.columns, column.growsWith)
 	}
 	faults = append(faults, p.idleTags(s)...)
-	faults = append(faults, textForeignKeys(s)...)
+	faults = append(faults, c.unfitForeignKeys(s)...)
 	faults = append(faults, c.jsonStrings(s)...)
 	if len(p.columns) > maxColumns {
 		faults = append(faults, fmt.Errorf("%w: %s has %d tagged fields, at most %d are supported",
@@ -503,23 +503,45 @@ func columnsOf(index *schema.Index) (fields []*schema.Field, ofRows bool) {
 	return fields, ofRows && len(fields) > 0
 }
 
-// textForeignKeys finds foreign keys of text kind that refer to a key of the type ID, or of another
-// type made of an integer. GORM sets such a field by a conversion that makes a character of a number.
-func textForeignKeys(s *schema.Schema) []error {
+// unfitForeignKeys finds foreign keys that cannot hold the IDs to which they refer. GORM sets a field of text
+// kind by a conversion that makes a character of a number, if the key is of the type ID or of another type made
+// of an integer. Of an ID it stores the low bits in a small integer, and MySQL without strict mode the greatest
+// number that a small column has.
+func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 	var faults []error
 	for _, relation := range ownRelations(s) {
 		for _, ref := range relation.References {
-			if ref.PrimaryKey == nil || ref.ForeignKey == nil ||
-				!isDefinedInteger(ref.PrimaryKey.IndirectFieldType) ||
-				ref.ForeignKey.IndirectFieldType.Kind() != reflect.String {
+			if ref.PrimaryKey == nil || ref.ForeignKey == nil {
 				continue
 			}
-			faults = append(faults, fmt.Errorf("%w: %s.%s is text and refers to %s.%s, an ID: GORM would store "+
-				"another value in it, so give it the type of the ID", errs.ErrInvalidField,
-				ref.ForeignKey.Schema.Name, ref.ForeignKey.Name, ref.PrimaryKey.Schema.Name, ref.PrimaryKey.Name))
+			is := ""
+			switch kind := ref.ForeignKey.IndirectFieldType.Kind(); {
+			case kind == reflect.String && isDefinedInteger(ref.PrimaryKey.IndirectFieldType):
+				is = "text"
+			case reflect.Int <= kind && kind <= reflect.Uint64 && integerBits(ref.ForeignKey) < 64:
+				if asks, _ := c.asks(ref.PrimaryKey.Schema, ref.PrimaryKey); !asks ||
+					strings.HasPrefix(ref.PrimaryKey.Tag.Get(TagName), TagFrom) {
+					continue
+				}
+				is = fmt.Sprintf("an integer of %d bits", integerBits(ref.ForeignKey))
+			default:
+				continue
+			}
+			faults = append(faults, fmt.Errorf("%w: %s.%s is %s and refers to %s.%s, an ID: GORM would store "+
+				"another value in it, so give it the type of the ID and no smaller size", errs.ErrInvalidField,
+				ref.ForeignKey.Schema.Name, ref.ForeignKey.Name, is, ref.PrimaryKey.Schema.Name, ref.PrimaryKey.Name))
 		}
 	}
 	return faults
+}
+
+// integerBits returns the bits that a field made of an integer has in Go, or in its column if those are fewer.
+func integerBits(field *schema.Field) int {
+	bits := int(field.IndirectFieldType.Size()) * 8
+	if field.DataType == schema.Int || field.DataType == schema.Uint {
+		return min(bits, field.Size)
+	}
+	return bits // the tag names the type of the column
 }
 
 // isDefinedInteger reports whether a type is made of an integer and has a name of its own.

@@ -6,6 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/snowflaketest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -14,7 +15,7 @@ func TestZeroKeys(t *testing.T) { run(t, zeroKeyBehaviors()) }
 func zeroKeyBehaviors() []behavior {
 	return []behavior{
 		{Name: "keys that the database gives are left to it", Run: databaseKeysLeft},
-		{Name: "a foreign key of text kind to an ID is refused by name", Run: textForeignKeyRefused},
+		{Name: "a foreign key that cannot hold the ID it refers to is refused by name", Run: unfitForeignKeyRefused},
 		{Name: "a model is prepared for the table of the handle as well", Run: preparedForTable},
 	}
 }
@@ -40,7 +41,7 @@ func databaseKeysLeft(t *testing.T, target dbtest.Target) {
 	same(t, "the key", plainOne[int64](t, db, "SELECT id FROM givens"), 42)
 }
 
-func textForeignKeyRefused(t *testing.T, target dbtest.Target) {
+func unfitForeignKeyRefused(t *testing.T, target dbtest.Target) {
 	type toy struct {
 		ID        snowflakeplugin.ID `snowflake:"true"`
 		OwnerID   string
@@ -58,13 +59,40 @@ func textForeignKeyRefused(t *testing.T, target dbtest.Target) {
 		Buyer string
 		Of    buyer `gorm:"foreignKey:Buyer"`
 	}
-	db, plugin := open(t, target, nil)
+	type line struct {
+		ID     int64 `snowflake:"true"`
+		BillID uint32
+	}
+	type bill struct {
+		ID    uint `snowflake:"true"`
+		Lines []line
+	}
+	type part struct {
+		ID     int64 `snowflake:"true"`
+		BillID *uint `gorm:"size:32"`
+		Bill   *bill
+	}
+	type year struct {
+		ID int64 `snowflake:"from:years"`
+	}
+	type month struct {
+		ID     int64 `snowflake:"true"`
+		YearID int32
+		Year   year
+	}
+	db := target.Open(t, nil)
+	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1),
+		snowflakeplugin.WithNumbers("years", &snowflaketest.Counter{}))
+	must(t, db.Use(plugin), "Use")
+	must(t, plugin.Prepare(db, &month{}), "Prepare of a model that refers to small numbers")
 	for name, c := range map[string]struct {
 		model any
 		says  []string
 	}{
-		"polymorphic": {&cat{Toys: []toy{{}}}, []string{"toy.OwnerID", "cat.ID"}},
-		"belongs to":  {&purchase{Of: buyer{ID: 5}}, []string{"purchase.Buyer", "buyer.ID"}},
+		"32 bits":       {&bill{Lines: []line{{}}}, []string{"line.BillID", "32 bits", "bill.ID"}},
+		"a column of 4": {&part{Bill: &bill{}}, []string{"part.BillID", "32 bits", "bill.ID"}},
+		"polymorphic":   {&cat{Toys: []toy{{}}}, []string{"toy.OwnerID", "cat.ID"}},
+		"belongs to":    {&purchase{Of: buyer{ID: 5}}, []string{"purchase.Buyer", "buyer.ID"}},
 	} {
 		err := plugin.Prepare(db, c.model)
 		wantErr(t, err, snowflakeplugin.ErrInvalidField, name+": Prepare")
