@@ -509,7 +509,7 @@ func columnsOf(index *schema.Index) (fields []*schema.Field, ofRows bool) {
 // number that a small column has.
 func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 	var faults []error
-	for _, relation := range ownRelations(s) {
+	for _, relation := range slices.Concat(ownRelations(s), s.Relationships.Many2Many) {
 		for _, ref := range relation.References {
 			if ref.PrimaryKey == nil || ref.ForeignKey == nil {
 				continue

@@ -72,6 +72,17 @@ func unfitForeignKeyRefused(t *testing.T, target dbtest.Target) {
 		BillID *uint `gorm:"size:32"`
 		Bill   *bill
 	}
+	type label struct {
+		ID int64 `snowflake:"true"`
+	}
+	type parcel struct {
+		ID     int64   `snowflake:"true"`
+		Labels []label `gorm:"many2many:parcel_labels"`
+	}
+	type parcelLabel struct {
+		ParcelID int64  `gorm:"primaryKey"`
+		LabelID  uint32 `gorm:"primaryKey"`
+	}
 	type year struct {
 		ID int64 `snowflake:"from:years"`
 	}
@@ -85,12 +96,14 @@ func unfitForeignKeyRefused(t *testing.T, target dbtest.Target) {
 		snowflakeplugin.WithNumbers("years", &snowflaketest.Counter{}))
 	must(t, db.Use(plugin), "Use")
 	must(t, plugin.Prepare(db, &month{}), "Prepare of a model that refers to small numbers")
+	must(t, db.SetupJoinTable(&parcel{}, "Labels", &parcelLabel{}), "SetupJoinTable")
 	for name, c := range map[string]struct {
 		model any
 		says  []string
 	}{
 		"32 bits":       {&bill{Lines: []line{{}}}, []string{"line.BillID", "32 bits", "bill.ID"}},
 		"a column of 4": {&part{Bill: &bill{}}, []string{"part.BillID", "32 bits", "bill.ID"}},
+		"many to many":  {&parcel{Labels: []label{{}}}, []string{"parcelLabel.LabelID", "32 bits", "label.ID"}},
 		"polymorphic":   {&cat{Toys: []toy{{}}}, []string{"toy.OwnerID", "cat.ID"}},
 		"belongs to":    {&purchase{Of: buyer{ID: 5}}, []string{"purchase.Buyer", "buyer.ID"}},
 	} {
