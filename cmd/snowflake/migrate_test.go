@@ -62,7 +62,7 @@ func TestTheShellOfSQLiteLosesNoTableThatItCannotCopy(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "full.db")
 	run := func(text string, args ...string) string {
-		command := exec.Command(shell, append(args, file)...)
+		command := exec.CommandContext(t.Context(), shell, append(args, file)...)
 		command.Stdin = strings.NewReader(text)
 		out, _ := command.CombinedOutput() // it says what it has refused
 		return string(out)

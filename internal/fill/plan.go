@@ -503,10 +503,10 @@ func columnsOf(index *schema.Index) (fields []*schema.Field, ofRows bool) {
 	return fields, ofRows && len(fields) > 0
 }
 
-// unfitForeignKeys finds foreign keys that cannot hold the IDs to which they refer. GORM sets a field of text
-// kind by a conversion that makes a character of a number, if the key is of the type ID or of another type made
-// of an integer. Of an ID it stores the low bits in a small integer, and MySQL without strict mode the greatest
-// number that a small column has.
+// unfitForeignKeys finds foreign keys that cannot hold the IDs to which they refer. GORM sets a field of
+// text kind by a conversion that makes a character of a number, if the key is of the type ID or of another
+// type made of an integer. Of an ID it stores the low bits in a small integer, and MySQL without strict mode
+// the greatest number that a small column has.
 func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 	var faults []error
 	for _, relation := range slices.Concat(ownRelations(s), s.Relationships.Many2Many) {
@@ -535,7 +535,7 @@ func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 	return faults
 }
 
-// integerBits returns the bits that a field made of an integer has in Go, or in its column if those are fewer.
+// integerBits returns the bits that a field made of an integer has in Go, or in its column if it has fewer.
 func integerBits(field *schema.Field) int {
 	bits := int(field.IndirectFieldType.Size()) * 8
 	if field.DataType == schema.Int || field.DataType == schema.Uint {
