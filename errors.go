@@ -36,8 +36,8 @@ var (
 	// ErrInvalidField is returned by Prepare, and by every create of a model, when a field
 	// is tagged snowflake but cannot hold an ID, or when its tag is almost right and so asks for none: its
 	// value is not a boolean, its key is in capitals or among the settings of gorm, or it is on an embedded
-	// struct. It is also returned for a field of type ID whose json tag has the option ",string". The error
-	// names the model, the field and the remedy.
+	// struct. It is also returned for a foreign key that cannot hold the ID to which it refers, and for a field
+	// of type ID whose json tag has the option ",string". The error names the model, the field and the remedy.
 	ErrInvalidField = errs.ErrInvalidField
 
 	// ErrNotInUse is returned by a create that needs an ID after db.Use of the plugin has
