@@ -183,6 +183,12 @@ func writePostgreSQL(r *reader) error {
 			"SELECT setval(pg_get_serial_sequence('"+text(r.Quote(key.Table))+"', '"+text(key.Name)+"'), "+
 				greatest+")")
 	}
+	// An error leaves a table that counts as it was, also in a psql that goes on with the next statement.
+	for _, statements := range []*[]string{&p.Forward, &p.Back} {
+		if len(*statements) > 0 {
+			*statements = append(slices.Insert(*statements, 0, "BEGIN"), "COMMIT")
+		}
+	}
 	return nil
 }
 

@@ -234,6 +234,36 @@ func TestASwitchOverAndTheWayBack(t *testing.T) {
 	})
 }
 
+// A view keeps PostgreSQL from widening a column of its table. The table goes on counting then, also where the
+// client runs the other statements after the error, as psql does.
+func TestASwitchOverOfPostgreSQLIsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := oldDatabase(t, target)
+		suite.PlainExec(t, db, "CREATE VIEW names AS SELECT id, name FROM users")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		pool, err := db.DB()
+		suite.Must(t, err, "the pool")
+		conn, err := pool.Conn(t.Context())
+		suite.Must(t, err, "a connection")
+		var refused error
+		for _, statement := range plan.Forward {
+			_, err := conn.ExecContext(t.Context(), statement)
+			refused = errors.Join(refused, err)
+		}
+		suite.Must(t, conn.Close(), "Close")
+		if refused == nil {
+			t.Fatal("a column of a view was widened")
+		}
+		suite.PlainExec(t, db, quoted(db, "INSERT INTO Q (user_id) VALUES (1)"), "INSERT INTO users (name) VALUES ('n')")
+		suite.PlainExec(t, db, "DROP VIEW names")
+		again, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read again")
+		run(t, db, again.Forward)
+	})
+}
+
 func sameRows(t *testing.T, db *gorm.DB) {
 	t.Helper()
 	for query, want := range map[string]int64{
