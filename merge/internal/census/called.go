@@ -283,7 +283,7 @@ func (l *caller) values(col Column) [][]int64 {
 		if text {
 			condition = name + " <> '0' AND " + name + " <> ''"
 		}
-		for _, text := range l.c.some(i, col, condition) {
+		for _, text := range l.c.some(i, col, condition, func(x int64) bool { return x > 0 }) {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				return nil // no key of the servers is so long, and no word is one

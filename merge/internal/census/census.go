@@ -1,8 +1,9 @@
 // Package census finds references in data. It asks each server how many values of each integer column are
 // keys of which table, and judges the answers, because the databases of most games declare no foreign keys.
 //
-// All questions about a server are answered by its own database, since all of its tables lie there. Nothing
-// but numbers about columns comes back, so the memory that a census takes does not grow with the rows.
+// A table of few rows is read once, and then the program answers all questions about its whole numbers, which
+// are many: one for each two columns. All other questions about a server are answered by its own database.
+// Both are bounded, so the memory that a census takes does not grow with the rows.
 package census
 
 import (
@@ -20,11 +21,19 @@ import (
 // ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
-	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated,
+	return take(newCensus(ctx, servers, minGenerated, usual), looks)
+}
+
+func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, most limits) *Census {
+	return &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated,
 		spans: map[Column][]span{}, above: map[Column][]Column{}, taken: map[Column][]Column{},
 		selectors: map[string][]Column{}, bares: map[Column]string{}, parents: map[string][]Column{},
-		installed: map[string]bool{}, within: map[stretch]int64{}, sets: map[serverKey]*keySet{}, room: maxRoom}
-	tables := map[string]*sqldb.Table{}
+		installed: map[string]bool{}, within: map[stretch]int64{}, limits: most,
+		sets: map[serverKey]*keySet{}, room: most.sets, held: map[serverKey]holdings{}, cells: most.tables}
+}
+
+func take(c *Census, looks func(table string) bool) ([]Finding, error) {
+	servers, tables := c.servers, map[string]*sqldb.Table{}
 	for _, d := range servers {
 		maps.Copy(tables, d.Tables)
 	}

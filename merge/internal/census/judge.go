@@ -763,9 +763,12 @@ func (c *Census) kinds(table string, most int, some func(server int, col *sqldb.
 // is "".
 func (c *Census) kindsOf(d *sqldb.DB, col Column, most int) map[string]bool {
 	name := d.Kind.Quote(col.Name)
-	rows := c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
-		" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	kinds, filled := map[string]bool{}, 0
+	rows, held := c.hold(slices.Index(c.servers, d), col.Table).kinds(col.Name)
+	if !held {
+		rows = c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
+			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
+	}
 	for _, row := range rows {
 		if len(row[0]) > maxKind {
 			return nil // it is no name of a kind
@@ -868,44 +871,26 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		if selector == nil {
 			continue
 		}
-		name, kind := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name)
-		if by == col {
-			kind = "CASE WHEN " + c.ordinary(col, name) + " THEN 1 ELSE 0 END"
+		rows, s := [][]string(nil), c.spans[col][i]
+		kinds, few := c.hold(i, col.Table).byKind(col.Name, by.Name, s.means)
+		for kind, all := range kinds {
+			if sample && len(all) > 2*sampled { // a sample of all values has too few of those of other kinds
+				kinds[kind] = slices.DeleteFunc(all, func(x int64) bool { return !s.samples(x) })
+			}
 		}
-		part := c.spans[col][i].sample(name)
-		few := (sample || part == "") && whole(columnOf(d, col)) && c.spans[col][i].max < math.MaxInt64 &&
-			(by == col || selector.Family == sqldb.FamilyInt)
-		q, joins := d.SQL(), joined{c: c, server: i}
-		if !few {
-			q.Add("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)")
+		if few = few && by != col; !few {
+			kinds, few = c.readKinds(i, col, by, sample)
+		}
+		if few {
+			rows = c.grouped(i, col, with, kinds)
+		} else {
+			q, joins := d.SQL("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{c: c, server: i}
 			for _, m := range with {
 				q.Add(", COUNT(", joins.hit(m.key), ")")
 			}
 			q.Add(" FROM (")
-		}
-		from := " FROM " + d.Kind.Quote(col.Table) + " WHERE " + c.spans[col][i].some(name) + " AND " +
-			d.Kind.Quote(by.Name) + " IS NOT NULL"
-		q.Add("SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
-		if sample && part != "" {
-			rare := c.Rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
-				from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
-			q.Add(" AND (", part)
-			for _, row := range rare { // a sample of all values has too few of theirs
-				q.Add(" OR ", kind, " = ")
-				if selector.Family == sqldb.FamilyText {
-					q.Bind(row[0])
-				} else {
-					q.Add(constant(selector.Family, row[0]))
-				}
-			}
-			q.Add(")")
-		}
-		if !few {
-			q.Add(") AS v", joins.text, " GROUP BY v.c")
-		}
-		rows := c.Rows(d, q)
-		if few {
-			rows = c.grouped(i, col, with, rows)
+			c.addPairs(q, i, col, by, sample)
+			rows = c.Rows(d, q.Add(") AS v", joins.text, " GROUP BY v.c"))
 		}
 		for _, row := range rows {
 			s := spanOf(row[1], row[2], row[3])
@@ -927,39 +912,63 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 	return found
 }
 
-// grouped counts the few values of each kind, and how many of them are keys of each table, as a database
-// would.
-func (c *Census) grouped(server int, col Column, with []match, pairs [][]string) (rows [][]string) {
-	var all []int64
-	for _, pair := range pairs {
-		if x, ok := numberIn(pair[1]); ok {
-			all = append(all, x)
+// readKinds reads the different values of a column in the rows of each value of another one, or of a sample of
+// them. It reports whether they are few, and nothing but numbers.
+func (c *Census) readKinds(server int, col, by Column, sample bool) (map[string][]int64, bool) {
+	d, s := c.servers[server], c.spans[col][server]
+	if c.limits.values == 0 || !sample && s.distinct > c.limits.values || s.max == math.MaxInt64 ||
+		!whole(columnOf(d, col)) || by != col && !whole(columnOf(d, by)) {
+		return nil, false
+	}
+	q := d.SQL()
+	c.addPairs(q, server, col, by, sample)
+	pairs, _ := read(c.Asker, d, q, "c", "x")
+	return pairs.byKind("x", "c", s.means)
+}
+
+// addPairs adds SQL for the pairs c, x of the different values of two columns, or of a sample of them.
+func (c *Census) addPairs(q *sqldb.Statement, server int, col, by Column, sample bool) {
+	d, s := c.servers[server], c.spans[col][server]
+	name, kind, family := d.Kind.Quote(col.Name), d.Kind.Quote(by.Name), columnOf(d, by).Family
+	if by == col {
+		kind = "CASE WHEN " + c.ordinary(col, name) + " THEN 1 ELSE 0 END"
+	}
+	part, from := s.sample(name), " FROM "+d.Kind.Quote(col.Table)+" WHERE "+s.some(name)+" AND "+
+		d.Kind.Quote(by.Name)+" IS NOT NULL"
+	q.Add("SELECT DISTINCT ", kind, " AS c, ", name, " AS x", from)
+	if !sample || part == "" {
+		return
+	}
+	rare := c.Rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
+		from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
+	q.Add(" AND (", part)
+	for _, row := range rare { // a sample of all values has too few of theirs
+		q.Add(" OR ", kind, " = ")
+		if family == sqldb.FamilyText {
+			q.Bind(row[0])
+		} else {
+			q.Add(constant(family, row[0]))
 		}
 	}
-	hits, kinds := c.hitsAmong(server, col, with, all), map[string][]string{} // the values by kind
-	for _, pair := range pairs {
-		kinds[pair[0]] = append(kinds[pair[0]], pair[1])
-	}
+	q.Add(")")
+}
+
+// grouped counts the values of each kind, and how many of them are keys of each table, as a database would.
+func (c *Census) grouped(server int, col Column, with []match, kinds map[string][]int64) (rows [][]string) {
+	hits := c.hitsAmong(server, col, with, slices.Concat(slices.Collect(maps.Values(kinds))...))
 	for kind, values := range kinds {
-		least, greatest, odd := int64(math.MaxInt64), int64(math.MinInt64), ""
-		counts := make([]int64, len(with))
-		for _, text := range values {
-			x, ok := numberIn(text)
-			if !ok {
-				odd = text // SQLite has it in a column of numbers, and puts it behind those
-				continue
-			}
-			least, greatest = min(least, x), max(greatest, x)
-			for n := range with {
+		if len(values) == 0 {
+			continue
+		}
+		row := []string{kind, strconv.Itoa(len(values)), decimal(slices.Min(values)), decimal(slices.Max(values))}
+		for n := range with {
+			count := int64(0)
+			for _, x := range values {
 				if hits[n](x) {
-					counts[n]++
+					count++
 				}
 			}
-		}
-		row := []string{kind, strconv.Itoa(len(values)), strconv.FormatInt(least, 10),
-			cmp.Or(odd, strconv.FormatInt(greatest, 10))}
-		for _, count := range counts {
-			row = append(row, strconv.FormatInt(count, 10))
+			row = append(row, decimal(count))
 		}
 		rows = append(rows, row)
 	}

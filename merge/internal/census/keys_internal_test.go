@@ -1,33 +1,39 @@
 package census
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// The bits of random keys are compared with a map of these keys.
+// A set of random keys is compared with a map of these keys.
 func TestASetTellsEachKeyAndHowManyLieInARange(t *testing.T) {
 	t.Parallel()
+	forms := map[[2]bool]int{}
 	for range 5000 {
-		keys := map[int64]bool{}
-		set := &keySet{span: span{min: rand.Int64N(400) - 200, zero: rand.IntN(2) == 0}}
-		set.max = set.min + rand.Int64N(300)
-		if rand.IntN(4) > 0 {
-			set.bits = make([]uint64, (set.max-set.min+1)/64+1)
+		keys, set := map[int64]bool{}, &keySet{span: span{zero: rand.IntN(2) == 0}}
+		first, rare := rand.Int64N(400)-200, []int{1, 2, 100}[rand.IntN(3)] // as a range, as bits, and as a list
+		last := first + rand.Int64N(300)
+		for x := first; x <= last; x++ {
+			keys[x] = x != 0 && rand.IntN(rare) == 0
 		}
-		for x := set.min; x <= set.max; x++ {
-			if n := x - set.min; x != 0 && (set.bits == nil || rand.IntN(3) > 0) {
-				if keys[x] = true; set.bits != nil {
-					set.bits[n/64] |= 1 << (n % 64)
-				}
-			}
-		}
-		if set.bits == nil && set.holds(0) { // 0 is no value, so such numbers have a gap
+		maps.DeleteFunc(keys, func(_ int64, is bool) bool { return !is })
+		if len(keys) == 0 {
 			continue
 		}
+		all := slices.Sorted(maps.Keys(keys))
+		set.distinct, set.min, set.max = int64(len(all)), all[0], all[len(all)-1]
 		if keys[0] = set.zero; set.zero && set.holds(0) {
-			set.bits[-set.min/64] |= 1 << (-set.min % 64)
+			all = append(all, 0)
+			slices.Sort(all)
 		}
+		for _, x := range all {
+			if !set.whole() {
+				set.add(x)
+			}
+		}
+		forms[[2]bool{set.bits == nil, set.list == nil}]++
 		least, greatest, want := rand.Int64N(1000)-500, rand.Int64N(1000)-500, int64(0)
 		for x := int64(-600); x < 600; x++ {
 			if set.has(x) != keys[x] {
@@ -40,5 +46,8 @@ func TestASetTellsEachKeyAndHowManyLieInARange(t *testing.T) {
 		if got := set.within(span{min: least, max: greatest}); got != want {
 			t.Fatalf("%d keys of %d to %d lie between %d and %d, want %d", got, set.min, set.max, least, greatest, want)
 		}
+	}
+	if len(forms) != 3 {
+		t.Errorf("the sets have the forms %v", forms)
 	}
 }

@@ -88,8 +88,11 @@ type Census struct {
 	installed    map[string]bool     // tables whose rows are the same on all servers
 	within       map[stretch]int64   // how many keys there are, of those that were asked for last
 	few          few                 // of the column that is judged
+	limits       limits
 	sets         map[serverKey]*keySet
-	room         int64 // how many numbers more sets can have
+	room         int64                  // how many bits more sets can have
+	held         map[serverKey]holdings // by table
+	cells        int                    // how many numbers more of tables can be held
 }
 
 // stretch is where the values of a column lie among the keys of a table on a server.
@@ -97,23 +100,6 @@ type stretch struct {
 	key      Column
 	server   int
 	min, max int64
-}
-
-// span is what one server has in a column. Zero is no value: it means none.
-type span struct {
-	distinct int64
-	atMost   bool // there may be fewer different values, which nobody has to know
-	zero     bool // some rows have 0
-	none     bool // some rows have -1 or -2, which mean that there is none, and are no values
-	min, max int64
-}
-
-// some returns the condition that a column with this span has a value.
-func (s span) some(name string) string {
-	if s.none {
-		return name + " > 0"
-	}
-	return name + " <> 0"
 }
 
 // usable reports whether a column may hold keys: whole numbers, also as decimals. One byte is too small for
@@ -229,31 +215,6 @@ func (c *Census) tell(server int, table string) {
 			c.spans[col][server].distinct, c.spans[col][server].atMost = found[1+i], false
 		}
 	}
-}
-
-// covers returns the condition that a number lies in the span. A bound value would get the type of the
-// column, which may be too narrow for it.
-func (s span) covers(number string) string {
-	return fmt.Sprintf("%s BETWEEN %d AND %d", number, s.min, s.max)
-}
-
-// spanOf reads a span: how many values there are, the least one and the greatest. A column of SQLite may hold
-// texts, and such a one has no span.
-func spanOf(distinct, least, greatest string) (s span) {
-	low, ok := numberIn(least)
-	high, ok2 := numberIn(greatest)
-	if ok && ok2 {
-		s.distinct, _ = numberIn(distinct)
-		s.min, s.max = low, high
-	}
-	return s
-}
-
-// numberIn reads a number. One that is beyond any key is the greatest number.
-func numberIn(text string) (n int64, ok bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	_, large := strconv.ParseUint(text, 10, 64)
-	return n, err == nil || large == nil
 }
 
 // findKeys finds the unique columns, also those beside a primary key of several columns.
@@ -466,27 +427,49 @@ func (c *Census) setOf(server int, key Column) *keySet {
 	}
 	c.sets[of] = nil
 	d, set := c.servers[server], &keySet{span: c.spans[key][server]}
-	width := set.max - set.min + 1
-	switch {
-	case set.distinct == 0 || set.none || set.atMost || !whole(columnOf(d, key)) ||
-		!identifies(d.Tables[key.Table], key.Name):
+	if set.none || set.atMost || !whole(columnOf(d, key)) || !identifies(d.Tables[key.Table], key.Name) ||
+		set.max == math.MaxInt64 {
 		return nil
-	case !set.whole() && (width <= 0 || width > min(maxWidth, c.room)):
-		return nil
-	case !set.whole():
-		c.room -= width
-		set.bits = make([]uint64, width/64+1)
-		name := d.Kind.Quote(key.Name)
-		c.Each(d, d.SQL("SELECT ", name, " FROM ", d.Kind.Quote(key.Table), " WHERE ", set.covers(name)),
-			func(values []any) bool {
-				if x, ok := numberIn(sqldb.Text(values[0])); ok && set.holds(x) {
-					set.bits[(x-set.min)/64] |= 1 << ((x - set.min) % 64)
-				}
-				return true
-			})
+	}
+	if set.distinct == 0 {
+		set.min, set.max = 1, 0
+	} else if !set.whole() {
+		size := set.size()
+		if size > min(c.limits.set, c.room) {
+			return nil
+		}
+		name, known := d.Kind.Quote(key.Name), int64(0)
+		c.Each(d, d.SQL("SELECT ", name, " FROM ", d.Kind.Quote(key.Table), " WHERE ", set.covers(name),
+			" ORDER BY ", name), func(values []any) bool {
+			x, ok := exactly(d, values[0])
+			if ok && set.holds(x) {
+				set.add(x)
+			}
+			known += map[bool]int64{true: 1}[ok && x != 0]
+			return true
+		})
+		if known != set.distinct { // SQLite has other things there, or the rows change
+			return nil
+		}
+		c.room -= size
 	}
 	c.sets[of] = set
 	return set
+}
+
+// hold returns the whole numbers of a table that has few rows, which it reads once, and nil for any other one.
+func (c *Census) hold(server int, table string) holdings {
+	of := serverKey{server, Column{Table: table}}
+	if held, known := c.held[of]; known {
+		return held
+	}
+	held, cells := readTable(c.Asker, c.servers[server], c.servers[server].Tables[table], c.limits.table)
+	if c.cells -= cells; c.cells < 0 {
+		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
+		c.cells = c.limits.tables - cells
+	}
+	c.held[of] = held
+	return held
 }
 
 // few are values of one column, and which of them are keys that have no set. Its rows are told apart by one
@@ -578,23 +561,16 @@ func (c *Census) among(key Column, server int, all []int64) against {
 	return a
 }
 
-// count counts the numbers that lie in the span.
-func (s span) count(all iter.Seq[int64]) (within int64) {
-	for n := range all {
-		if s.holds(n) {
-			within++
+// some returns some of the different values of a column of a server that meet a condition, which meets tells
+// of a number: all, if they are few.
+func (c *Census) some(server int, col Column, condition string, meets func(x int64) bool) []string {
+	d := c.servers[server]
+	if s := c.spans[col]; s != nil {
+		few := func(x int64) bool { return meets(x) && s[server].samples(x) }
+		if held, ok := c.hold(server, col.Table).different(col.Name, few); ok {
+			return sqldb.Mapped(held[:min(len(held), packedSample)], decimal)
 		}
 	}
-	return within
-}
-
-// holds reports whether a number lies in the span.
-func (s span) holds(n int64) bool { return s.min <= n && n <= s.max }
-
-// some returns some of the different values of a column of a server that meet a condition: all, if they are
-// few.
-func (c *Census) some(server int, col Column, condition string) []string {
-	d := c.servers[server]
 	name := d.Kind.Quote(col.Name)
 	q := d.SQL("SELECT DISTINCT ", name, " FROM ", d.Kind.Quote(col.Table), " WHERE ", condition)
 	if s := c.spans[col]; s != nil {
@@ -618,21 +594,6 @@ func values(d *sqldb.DB, col Column, s span, condition string) string {
 		text += " AND " + condition
 	}
 	return text + ") AS v"
-}
-
-// sampled is about how many different values of a column are compared with the keys of all tables. With most
-// tables that is enough to tell that the column does not hold their keys.
-const sampled = 500
-
-// sample returns the condition that a value is one of about so many of a column, or "" if it has few. Every
-// database computes it alike, and it does not depend on how the values are ordered or spaced.
-func (s span) sample(name string) string {
-	const prime, factor = 65521, 25717
-	if s.distinct <= 2*sampled {
-		return ""
-	}
-	return fmt.Sprintf("ABS(%s %% %d) * %d %% %d < %d", name, prime, factor, prime,
-		max(1, int64(prime*float64(sampled)/float64(s.distinct))))
 }
 
 // match compares a column with the keys of all tables: first a sample of its values, and then all of them
@@ -706,7 +667,7 @@ func (c *Census) compare(col Column, all []match, sample bool) []match {
 // count asks one server how many values of a column, or of those that meet a condition, are keys.
 func (c *Census) count(col Column, server int, all []match, condition string) {
 	d, s := c.servers[server], c.spans[col][server]
-	if (condition != "" || s.sample("") == "") && c.countFew(col, server, all, condition) {
+	if c.countFew(col, server, all, condition) {
 		return
 	}
 	q, joins := d.SQL("SELECT COUNT(*)"), joined{c: c, server: server}
@@ -744,20 +705,22 @@ func (c *Census) count(col Column, server int, all []match, condition string) {
 	}
 }
 
-// countFew is count for so few values that they are read. It reports whether all of them are numbers.
+// countFew is count for values that are held, or so few that they are read. It reports whether it has counted
+// them: not those of which any is no number.
 func (c *Census) countFew(col Column, server int, all []match, condition string) bool {
 	d, s := c.servers[server], c.spans[col][server]
 	overlap := func(m match) bool { return c.overlaps(m.key, server, s) }
 	if !slices.ContainsFunc(all, overlap) {
 		return false // without a look at the values
 	}
-	var few []int64
-	for _, row := range c.Rows(d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition))) {
-		x, err := strconv.ParseInt(row[0], 10, 64)
-		if err != nil {
-			return false
-		}
-		few = append(few, x)
+	meets := func(x int64) bool { return s.means(x) && (condition == "" || s.samples(x)) }
+	few, held := c.hold(server, col.Table).different(col.Name, meets)
+	if !held && c.limits.values > 0 && (condition != "" || s.distinct <= c.limits.values) {
+		values, _ := read(c.Asker, d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), "x")
+		few, held = values.different("x", meets)
+	}
+	if !held {
+		return false
 	}
 	hits := c.hitsAmong(server, col, all, few)
 	within := func(s span) int64 { return s.count(slices.Values(few)) }
@@ -798,31 +761,6 @@ func (c *Census) keysIn(server int, key Column, s span) (n int64) {
 
 // maxJoined is how many tables one statement joins. MariaDB allows 61.
 const maxJoined = 40
-
-// whole reports whether every number of the span is a value.
-func (s span) whole() bool {
-	return !s.atMost && !s.none && s.max-s.min >= 0 && s.max-s.min == s.distinct-1
-}
-
-// inside reports whether all values of the span lie in the range of other ones.
-func (s span) inside(other span) bool { return other.min <= s.min && s.max <= other.max }
-
-// around is the span with as many numbers on each side, as far as there are such numbers. A column without a
-// sign is compared with no negative one.
-func (s span) around() span {
-	if s.min < 0 {
-		return s
-	}
-	more := s.max - s.min + 1
-	return span{min: max(s.min-more, 0), max: max(s.max, s.max+more)}
-}
-
-// end returns the last tenth of a span, and as many numbers behind it.
-func (s span) end() (last, next span) {
-	tenth := max(1, (s.max-s.min+1)/10)
-	return span{min: s.max - tenth + 1, max: s.max}, span{min: min(s.max, math.MaxInt64-tenth) + 1,
-		max: min(s.max, math.MaxInt64-tenth) + tenth}
-}
 
 // overlaps reports whether a server has keys in the range of some values.
 func (c *Census) overlaps(key Column, server int, s span) bool {

@@ -119,7 +119,8 @@ func (p *packer) add(where part, server int, n, most int64) {
 
 // negative looks at negative numbers: those of players may be positive, and those of guilds negative.
 func (p *packer) negative(server int, col Column) {
-	texts := p.c.some(server, col, p.c.servers[server].Kind.Quote(col.Name)+" < 0")
+	texts := p.c.some(server, col, p.c.servers[server].Kind.Quote(col.Name)+" < 0",
+		func(x int64) bool { return x < 0 })
 	for _, text := range texts {
 		n, _ := numberIn(strings.TrimPrefix(text, "-"))
 		p.add(part{column: col.Name, as: "number below 0", member: col.Name}, server, n, 0)
@@ -129,7 +130,8 @@ func (p *packer) negative(server int, col Column) {
 // numbers looks at the bits of large numbers. The highest of them may tell which kind of number it is.
 func (p *packer) numbers(server int, col Column) {
 	name := p.c.servers[server].Kind.Quote(col.Name)
-	texts := p.c.some(server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase))
+	texts := p.c.some(server, col, fmt.Sprintf("(%s >= %d OR %[1]s < 0)", name, leastBase),
+		func(x int64) bool { return x >= leastBase || x < 0 })
 	bare := p.c.bare(col)
 	rests, whole, all := map[uint64][]int64{}, true, []uint64(nil)
 	for _, text := range texts {
@@ -233,8 +235,13 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
 func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
-	if len(numbers) < minValues || !slices.ContainsFunc(p.c.keys, func(key Column) bool {
-		return p.c.spans[key][server].count(slices.Values(numbers))*10 >= int64(len(numbers))*9
+	if len(numbers) < minValues {
+		return
+	}
+	middle := slices.Sorted(slices.Values(numbers))[len(numbers)/2] // is in any range that has most of them
+	if !slices.ContainsFunc(p.c.keys, func(key Column) bool {
+		s := p.c.spans[key][server]
+		return s.holds(middle) && s.count(slices.Values(numbers))*10 >= int64(len(numbers))*9
 	}) {
 		return
 	}
