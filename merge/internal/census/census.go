@@ -21,7 +21,7 @@ import (
 // ones are never renumbered.
 func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 	looks func(table string) bool) ([]Finding, error) {
-	return take(newCensus(ctx, servers, minGenerated, usual), looks)
+	return take(newCensus(ctx, servers, minGenerated, usual()), looks)
 }
 
 func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, most limits) *Census {

@@ -438,6 +438,25 @@ func (c *Census) bare(col Column) string {
 			return refused || d.Kind == sqldb.MySQL && form[0] == '"' // where it is a text
 		})
 	}
+	if table := (Column{Table: col.Table}); c.bares[table] == "" { // mostly all names are taken at once
+		var all []Column
+		refused := slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+			t := d.Tables[col.Table]
+			if t == nil {
+				return false
+			}
+			names := sqldb.ColumnNames(t.Columns)
+			all = append(all, sqldb.Mapped(names, func(name string) Column { return Column{t.Name, name} })...)
+			return c.Refuses(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name), " WHERE ",
+				strings.Join(names, " IS NULL AND "), " IS NULL AND 1 = 0"))
+		})
+		c.bares[table] = "asked"
+		for _, known := range all {
+			if !refused {
+				c.bares[known] = known.Name
+			}
+		}
+	}
 	if c.bares[col] == "" {
 		forms := []string{col.Name, c.servers[0].Kind.Quote(col.Name), sqldb.PostgreSQL.Quote(col.Name)}
 		c.bares[col] = forms[1]
@@ -912,7 +931,7 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 	return found
 }
 
-// readKinds reads the different values of a column in the rows of each value of another one, or of a sample of
+// readKinds reads the different values of a column in the rows of each value of another one, or a sample of
 // them. It reports whether they are few, and nothing but numbers.
 func (c *Census) readKinds(server int, col, by Column, sample bool) (map[string][]int64, bool) {
 	d, s := c.servers[server], c.spans[col][server]

@@ -26,7 +26,9 @@ type limits struct {
 	table, tables int   // how many numbers of a table are held, and how many of all
 }
 
-var usual = limits{values: 2 * sampled, set: 1 << 24, sets: 1 << 28, table: 1 << 18, tables: 1 << 22}
+func usual() limits {
+	return limits{values: 2 * sampled, set: 1 << 24, sets: 1 << 28, table: 1 << 18, tables: 1 << 22}
+}
 
 // size returns how many bits the set takes.
 func (k *keySet) size() int64 {
@@ -119,7 +121,7 @@ func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, most int) (held hold
 	return held, n * len(names)
 }
 
-// read reads the columns of a result that have whole numbers and NULL only, and tells how many rows there are.
+// read reads the columns of a result that have whole numbers and NULL only, and counts the rows.
 func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, names ...string) (held holdings, n int) {
 	held = holdings{}
 	for _, name := range names {

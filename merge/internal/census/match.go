@@ -457,7 +457,7 @@ func (c *Census) setOf(server int, key Column) *keySet {
 	return set
 }
 
-// hold returns the whole numbers of a table that has few rows, which it reads once, and nil for any other one.
+// hold returns the whole numbers of a table that has few rows, which it reads once, and nil for others.
 func (c *Census) hold(server int, table string) holdings {
 	of := serverKey{server, Column{Table: table}}
 	if held, known := c.held[of]; known {

@@ -73,7 +73,7 @@ const sampled = 500
 const prime, factor = 65521, 25717
 
 // sample returns the condition that a value is one of about so many of a column, or "" if it has few. Every
-// database computes it alike, as samples does, and it does not depend on how the values are ordered or spaced.
+// database computes it alike, and so does samples. It does not depend on the order or the spaces of values.
 func (s span) sample(name string) string {
 	if s.distinct <= 2*sampled {
 		return ""
