@@ -2,6 +2,7 @@ package census_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,6 +101,50 @@ func TestTheProgramCountsAsTheDatabasesDo(t *testing.T) {
 					t.Errorf("%s, by %s:\n%s, want\n%s", what, how, got[what], text)
 				}
 			}
+		}
+	})
+}
+
+// A game has a hundred small tables. A census asks about each of their columns, and not about each two of them.
+func TestWhatACensusAsksDoesNotGrowWithThePairsOfColumns(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+		const columns = 24 // half of which have so few values that they may tell kinds of rows
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE deeds (id INTEGER NOT NULL PRIMARY KEY" + strings.Repeat(", x%d INTEGER", columns) + ")"}
+			names := make([]any, columns)
+			for i := range names {
+				names[i] = i
+			}
+			statements[1] = fmt.Sprintf(statements[1], names...)
+			for n := 1; n <= 300; n++ {
+				row := fmt.Sprint("INSERT INTO deeds VALUES (", 90_000+n)
+				for i := range columns {
+					row += fmt.Sprint(", ", []int{1 + pick(n*columns+i+seed, 700), pick(n*columns+i, 4)}[i%2])
+				}
+				statements = append(statements, row+")", fmt.Sprintf("INSERT INTO heroes VALUES (%d)", 2*n))
+			}
+			return statements
+		}
+		servers := []*sqldb.DB{opened(t, target, "s1", server(1)), opened(t, target, "s2", server(2))}
+		asked := func() int64 {
+			rows, err := servers[0].Strings(t.Context(), servers[0].SQL("SHOW SESSION STATUS LIKE 'Questions'"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := strconv.ParseInt(rows[0][1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := asked()
+		if _, err := census.Take(t.Context(), servers, minGenerated, func(string) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		if n := asked() - before; n > 3*columns {
+			t.Errorf("it asked a server %d times about %d columns", n, columns)
 		}
 	})
 }
