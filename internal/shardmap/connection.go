@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+	"gorm.io/gorm/logger"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 )
@@ -61,10 +62,11 @@ const MakingTable = "snowflakeplugin:making_table"
 func MakeTable(
 	db *gorm.DB, table string, model any, alone func(db *gorm.DB, do func(tx *gorm.DB) error) error,
 ) (made bool, err error) {
+	if db.DryRun {
+		return false, nil // AutoMigrate prints what it would do.
+	}
 	tx := plain(db.Statement.Context, db)
-	// dbresolver chooses the source for a statement, but not for a transaction.
-	tx.Statement.ConnPool = db.Session(&gorm.Session{DryRun: true}).
-		Exec("CREATE TABLE ?", clause.Table{Name: table}).Statement.ConnPool
+	tx.Statement.ConnPool = sourceOf(db, table)
 	err = alone(tx, func(tx *gorm.DB) error {
 		there, err := hasTableIn(tx, table)
 		if err != nil || there {
@@ -75,6 +77,13 @@ func MakeTable(
 		return session.Migrator().CreateTable(model)
 	})
 	return made, err
+}
+
+// sourceOf returns the pool for a transaction on a table. dbresolver chooses the source for a statement, but not
+// for a transaction.
+func sourceOf(db *gorm.DB, table string) gorm.ConnPool {
+	return db.Session(&gorm.Session{DryRun: true, Logger: logger.Discard}).
+		Exec("CREATE TABLE ?", clause.Table{Name: table}).Statement.ConnPool
 }
 
 // MakeOrMigrate is [AutoMigrate] for programs that start at the same time.

@@ -222,11 +222,13 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 			if err != nil || len(missing) == 0 {
 				return err
 			}
+			tx.Statement.ConnPool = sourceOf(tx, tx.Statement.Table)
 			return Alone(tx, func(tx *gorm.DB) error {
 				if missing, err = r.missing(tx, database); err != nil || len(missing) == 0 {
 					return err
 				}
-				return tx.Create(&missing).Error
+				// A program of an earlier version, or on a server that has no lock, does not wait.
+				return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error
 			})
 		}); err != nil {
 			return err

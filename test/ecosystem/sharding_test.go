@@ -387,6 +387,29 @@ func TestTablesOfShardsAreMadeInASourceWithoutRecordsOfTheMap(t *testing.T) {
 	})
 }
 
+// A transaction would go to the database of the handle, which does not have the table.
+func TestTheShardMapIsRecordedInTheSourceOfItsTable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db, other := target.OpenDSN(t, target.DSN(t), nil), target.OpenDSN(t, dsn, nil)
+		resolver := dbresolver.Register(
+			dbresolver.Config{Sources: []gorm.Dialector{target.Dialector(dsn)}}, "snowflake_shards")
+		must(t, db.Use(resolver), "Use of dbresolver")
+		t.Cleanup(func() {
+			must(t, resolver.Call(func(pool gorm.ConnPool) error { return pool.(io.Closer).Close() }), "close the pools")
+		})
+		router := cartRouter(t, db)
+		must(t, router.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, router.Check(t.Context()), "Check")
+		var n int64
+		must(t, other.Table("snowflake_shards").Count(&n).Error, "Count")
+		if n != 2 {
+			t.Errorf("the source has %d records of 2 models", n)
+		}
+	})
+}
+
 // shout has an index that no transaction may make in the way that its option asks for.
 type shout struct {
 	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`

@@ -3,7 +3,10 @@ package routing_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,4 +125,57 @@ func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate afterwards")
 		must(t, r.Check(t.Context()), "Check")
 	})
+}
+
+// A program of an earlier version writes the records without the lock, and so does any program on a server that has
+// none.
+func TestAProgramWithoutTheLockMayRecordTheShardsFirst(t *testing.T) {
+	t.Parallel()
+	// Nobody else writes to SQLite during a transaction.
+	servers := slices.DeleteFunc(dbtest.Servers(), func(target dbtest.Target) bool { return target.Name == "sqlite" })
+	dbtest.Run(t, servers, func(t *testing.T, target dbtest.Target) {
+		dsn := target.Shared(t).DSN(t)
+		db, other := target.OpenDSN(t, dsn, nil), target.OpenDSN(t, dsn, nil)
+		leased(t, db)
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}},
+			&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
+		must(t, err, "NewRouter")
+		overtaken := false
+		must(t, db.Callback().Create().Before("gorm:create").Register("overtake", func(tx *gorm.DB) {
+			if tx.Statement.Table == "snowflake_shards" && !overtaken {
+				overtaken = true
+				must(t, other.Exec("INSERT INTO snowflake_shards (name, shards, held, complete, stale_shards, next_shards) "+
+					"VALUES ('start_orders', 4, '0-3', false, 0, 0)").Error, "the record of another program")
+			}
+		}), "a callback")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		same(t, "AutoMigrate was overtaken", overtaken, true)
+		must(t, r.Check(t.Context()), "Check")
+	})
+}
+
+// It is GORM that prints the statements of a dry run.
+func TestADryRunPrintsTheTablesThatAreMissing(t *testing.T) { //nolint:paralleltest // it is about the output
+	target := dbtest.Named("sqlite")
+	db := target.Open(t, nil)
+	leased(t, db)
+	r, err := snowflakeplugin.NewRouter(
+		snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db.Session(&gorm.Session{DryRun: true})}},
+		&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
+	must(t, err, "NewRouter")
+	printed, output := os.Stdout, filepath.Join(t.TempDir(), "output")
+	os.Stdout, err = os.Create(output)
+	must(t, err, "Create")
+	err = r.AutoMigrate(t.Context())
+	_ = os.Stdout.Close()
+	os.Stdout = printed
+	must(t, err, "AutoMigrate")
+	text, err := os.ReadFile(output)
+	must(t, err, "ReadFile")
+	for _, table := range []string{"start_labels", "snowflake_shards", "start_orders_00", "start_lines_03"} {
+		if !strings.Contains(string(text), "CREATE TABLE `"+table+"`") {
+			t.Errorf("the dry run has not printed how it makes %s", table)
+		}
+		same(t, table+" is there", db.Migrator().HasTable(table), false)
+	}
 }
