@@ -378,9 +378,10 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 		if what == reads {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
-		if _, making := stmt.Settings.Load(shardmap.MakingTable); making {
+		text := stmt.SQL.String()
+		if _, making := stmt.Settings.Load(shardmap.MakingTable); making && strings.HasPrefix(text, "CREATE ") {
 			// No transaction of PostgreSQL makes an index in the way that keeps nobody out.
-			text := strings.Replace(stmt.SQL.String(), "INDEX CONCURRENTLY ", "INDEX ", 1)
+			text = strings.Replace(text, "INDEX CONCURRENTLY ", "INDEX ", 1)
 			stmt.SQL.Reset()
 			stmt.SQL.WriteString(text)
 		}

@@ -413,7 +413,7 @@ func TestTheShardMapIsRecordedInTheSourceOfItsTable(t *testing.T) {
 // shout has an index that no transaction may make in the way that its option asks for.
 type shout struct {
 	ID   snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
-	Text string             `gorm:"size:20;index:,option:CONCURRENTLY;comment:in capitals"`
+	Text string             `gorm:"size:20;index:,option:CONCURRENTLY;comment:has an INDEX CONCURRENTLY made"`
 }
 
 func TestAutoMigrateMakesAnIndexThatIsMadeConcurrently(t *testing.T) {
@@ -426,6 +426,11 @@ func TestAutoMigrateMakesAnIndexThatIsMadeConcurrently(t *testing.T) {
 		must(t, err, "NewRouter")
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
 		must(t, r.Check(t.Context()), "Check")
+		comment := ""
+		must(t, db.Raw("SELECT col_description('shouts_01'::regclass, 2)").Scan(&comment).Error, "the comment")
+		if comment != "has an INDEX CONCURRENTLY made" {
+			t.Errorf("the comment is %q", comment)
+		}
 		must(t, db.Exec("DROP INDEX idx_shouts_01_text").Error, "DROP INDEX")
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate again")
 		must(t, r.Check(t.Context()), "Check again")
