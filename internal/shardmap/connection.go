@@ -79,8 +79,8 @@ func MakeTable(
 	return made, err
 }
 
-// sourceOf returns the pool for a transaction on a table. dbresolver chooses the source for a statement, but not
-// for a transaction.
+// sourceOf returns the pool for a transaction on a table. dbresolver chooses the source for a statement, but
+// not for a transaction.
 func sourceOf(db *gorm.DB, table string) gorm.ConnPool {
 	return db.Session(&gorm.Session{DryRun: true, Logger: logger.Discard}).
 		Exec("CREATE TABLE ?", clause.Table{Name: table}).Statement.ConnPool
