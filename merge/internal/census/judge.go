@@ -890,14 +890,15 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		if selector == nil {
 			continue
 		}
-		rows, s := [][]string(nil), c.spans[col][i]
+		rows, s, n := [][]string(nil), c.spans[col][i], 0
 		kinds, few := c.hold(i, col.Table).byKind(col.Name, by.Name, s.means)
 		for kind, all := range kinds {
 			if sample && len(all) > 2*sampled { // a sample of all values has too few of those of other kinds
 				kinds[kind] = slices.DeleteFunc(all, func(x int64) bool { return !s.samples(x) })
 			}
+			n += len(kinds[kind])
 		}
-		if few = few && by != col; !few {
+		if few = few && by != col && c.compares(i, with, n); !few {
 			kinds, few = c.readKinds(i, col, by, sample)
 		}
 		if few {
@@ -915,8 +916,8 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 			s := spanOf(row[1], row[2], row[3])
 			for n, m := range with {
 				hits, _ := numberIn(row[4+n])
-				near := int64(0)
-				if hits == s.distinct && !sample { // only then its chance counts
+				hits, near := min(hits, s.distinct), int64(0) // none, if SQLite has a text there
+				if hits == s.distinct && !sample {            // only then its chance counts
 					near = c.keysWithin(i, m.key, s)
 				}
 				part, ok := found[n][row[0]]

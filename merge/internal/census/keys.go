@@ -102,14 +102,15 @@ type holdings map[string][]int64
 // null stands for NULL.
 const null int64 = math.MinInt64
 
-// readTable reads the whole numbers of a table. It returns nil if these are more than so many, or none.
-func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, most int) (held holdings, cells int) {
+// readTable reads the whole numbers of a table of so many rows or more. It returns nil if these are more than
+// so many, or none.
+func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, least int64, most int) (held holdings, cells int) {
 	var names []string
 	if t != nil {
 		names = sqldb.ColumnNames(slices.DeleteFunc(slices.Clone(t.Columns),
 			func(c *sqldb.Column) bool { return !whole(c) && !usable(c) }))
 	}
-	if len(names) == 0 || most == 0 {
+	if len(names) == 0 || most == 0 || least > int64(most/len(names)) {
 		return nil, 0
 	}
 	rows := most / len(names)
@@ -167,6 +168,28 @@ func (h holdings) different(column string, meets func(x int64) bool) (all []int6
 	}
 	slices.Sort(all)
 	return slices.Compact(all), h[column] != nil
+}
+
+// rows returns what some columns have in the rows that meet a condition, as a database does. It reports
+// whether all of them are held, and few.
+func (h holdings) rows(columns []string, meets func(row int) bool) (rows [][]string, held bool) {
+	absent := func(name string) bool { return h[name] == nil }
+	if slices.ContainsFunc(columns, absent) || len(h[columns[0]]) > packedSample {
+		return nil, false
+	}
+	for n := range h[columns[0]] {
+		if !meets(n) {
+			continue
+		}
+		row := make([]string, len(columns))
+		for i, name := range columns {
+			if x := h[name][n]; x != null {
+				row[i] = decimal(x)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, true
 }
 
 // kinds returns the different values of a column as a database does: each with 1 if it is NULL.

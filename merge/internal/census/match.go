@@ -463,7 +463,14 @@ func (c *Census) hold(server int, table string) holdings {
 	if held, known := c.held[of]; known {
 		return held
 	}
-	held, cells := readTable(c.Asker, c.servers[server], c.servers[server].Tables[table], c.limits.table)
+	least := int64(0) // rows: each value is in another one
+	for col, spans := range c.spans {
+		if col.Table == table {
+			least = max(least, spans[server].distinct)
+		}
+	}
+	d := c.servers[server]
+	held, cells := readTable(c.Asker, d, d.Tables[table], least, c.limits.table)
 	if c.cells -= cells; c.cells < 0 {
 		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
 		c.cells = c.limits.tables - cells
@@ -477,6 +484,13 @@ func (c *Census) hold(server int, table string) holdings {
 type few struct {
 	col  Column
 	hits map[serverKey]map[int64]bool
+}
+
+// compares reports whether so many values are compared with the keys of several tables without asking a
+// database about parts of them again and again.
+func (c *Census) compares(server int, with []match, values int) bool {
+	return int64(values) <= c.limits.values ||
+		!slices.ContainsFunc(with, func(m match) bool { return c.setOf(server, m.key) == nil })
 }
 
 // hitsAmong returns for each of several tables what tells which of some values of a column are keys.
@@ -719,7 +733,7 @@ func (c *Census) countFew(col Column, server int, all []match, condition string)
 		values, _ := read(c.Asker, d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), "x")
 		few, held = values.different("x", meets)
 	}
-	if !held {
+	if !held || !c.compares(server, all, len(few)) {
 		return false
 	}
 	hits := c.hitsAmong(server, col, all, few)

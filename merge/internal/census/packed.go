@@ -208,34 +208,30 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	for _, c := range selectors {
 		names, bare = append(names, c.Name), append(bare, p.c.bare(Column{t.Name, c.Name}))
 	}
-	rows := p.c.hold(server, t.Name)
-	if len(rows[low]) == 0 || len(rows[low]) > packedSample || rows[high] == nil {
-		rows, _ = read(p.c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
-			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)), names...)
+	held := p.c.hold(server, t.Name)
+	rows, known := held.rows(names, func(row int) bool { return held[low][row] > 0 || held[high][row] > 0 })
+	if !known {
+		rows = p.c.Rows(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
+			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
 	}
-	var numbers []int64
-	kinds, most := make([]map[int64][]int64, len(bare)), int64(0)
-	for n, a := range rows[low] {
-		a, b := max(a, 0), max(rows[high][n], 0) // there are none below 0
-		if a+b == 0 {
-			continue
-		}
-		numbers = append(numbers, a+b*half)
-		most = max(most, a+b*half)
-		for i := range bare {
-			if all := rows[names[2+i]]; len(all) > 0 && all[n] != null {
-				if kinds[i] == nil {
-					kinds[i] = map[int64][]int64{}
-				}
-				kinds[i][all[n]] = append(kinds[i][all[n]], a+b*half)
-			}
-		}
+	numbers, most := make([]int64, len(rows)), int64(0)
+	for n, row := range rows {
+		a, _ := strconv.ParseInt(row[0], 10, 64)
+		b, _ := strconv.ParseInt(row[1], 10, 64)
+		numbers[n] = a + b*half
+		most = max(most, numbers[n])
 	}
 	where := part{column: low, with: high, as: "bits 0-15", member: low}
 	p.addAll(where, server, numbers, 0)
 	for i, name := range bare {
-		for kind, some := range kinds[i] {
-			where.when = name + " = " + decimal(kind)
+		kinds := map[string][]int64{}
+		for n, row := range rows {
+			if row[2+i] != "" {
+				kinds[row[2+i]] = append(kinds[row[2+i]], numbers[n])
+			}
+		}
+		for kind, some := range kinds {
+			where.when = name + " = " + kind
 			p.addAll(where, server, some, most)
 		}
 	}
