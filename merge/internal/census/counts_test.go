@@ -76,7 +76,8 @@ func oddities(target dbtest.Target, server int) []string {
 			"UPDATE deeds SET none = 1.5 WHERE no = 3", "UPDATE deeds SET none = x'3132' WHERE no = 4",
 			"UPDATE deeds SET kind = x'31' WHERE no = 5", "UPDATE deeds SET plain = '007', kind = '02' WHERE no = 6",
 			"UPDATE deeds SET plain = 4e2 WHERE no = 7", "UPDATE deeds SET house_id = 9e99 WHERE no = 8",
-			"UPDATE stars SET code = x'3330' WHERE code = 5", "UPDATE deeds SET high = 1.5 WHERE no = 9")
+			"UPDATE stars SET code = x'3330' WHERE code = 5", "UPDATE deeds SET high = 1.5 WHERE no = 9",
+			"UPDATE deeds SET plain = x'3132' WHERE no = 10", "UPDATE deeds SET plain = 'x' WHERE no = 11")
 	}
 	return statements
 }

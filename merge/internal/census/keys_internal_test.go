@@ -1,6 +1,8 @@
 package census
 
 import (
+	"cmp"
+	"database/sql"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -49,5 +51,28 @@ func TestASetTellsEachKeyAndHowManyLieInARange(t *testing.T) {
 	}
 	if len(forms) != 3 {
 		t.Errorf("the sets have the forms %v", forms)
+	}
+}
+
+// The program and a database have the same values in a sample, also those at its edge.
+func TestASampleHasTheValuesThatADatabaseTakes(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite3", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, distinct := range []int64{1, 1000, 1001, 5000, 1_000_000, 1 << 40} {
+		s, want := span{distinct: distinct}, 0
+		for x := int64(-70_000); x <= 70_000; x++ {
+			if s.samples(x) {
+				want++
+			}
+		}
+		var got int
+		if err := db.QueryRow("WITH RECURSIVE v(x) AS (SELECT -70000 UNION ALL SELECT x + 1 FROM v WHERE x < 70000) " +
+			"SELECT COUNT(*) FROM v WHERE " + cmp.Or(s.sample("x"), "1 = 1")).Scan(&got); err != nil || got != want {
+			t.Errorf("a sample of %d values: the database has %d of the numbers, the program %d: %v", distinct, got, want, err)
+		}
 	}
 }
