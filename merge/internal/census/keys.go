@@ -104,7 +104,8 @@ const null int64 = math.MinInt64
 
 // readTable reads the whole numbers of a table of so many rows or more. It returns nil if these are more than
 // so many, or none.
-func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, least int64, most int) (held holdings, cells int) {
+func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, least int64, most int) (
+	held holdings, cells int) {
 	var names []string
 	if t != nil {
 		names = sqldb.ColumnNames(slices.DeleteFunc(slices.Clone(t.Columns),

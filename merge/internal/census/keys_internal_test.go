@@ -70,8 +70,8 @@ func TestASampleHasTheValuesThatADatabaseTakes(t *testing.T) {
 			}
 		}
 		var got int
-		if err := db.QueryRow("WITH RECURSIVE v(x) AS (SELECT -70000 UNION ALL SELECT x + 1 FROM v WHERE x < 70000) " +
-			"SELECT COUNT(*) FROM v WHERE " + cmp.Or(s.sample("x"), "1 = 1")).Scan(&got); err != nil || got != want {
+		if err := db.QueryRowContext(t.Context(), "WITH RECURSIVE v(x) AS (SELECT -70000 UNION ALL SELECT x + 1 FROM v WHERE x < 70000) "+
+			"SELECT COUNT(*) FROM v WHERE "+cmp.Or(s.sample("x"), "1 = 1")).Scan(&got); err != nil || got != want {
 			t.Errorf("a sample of %d values: the database has %d of the numbers, the program %d: %v", distinct, got, want, err)
 		}
 	}
