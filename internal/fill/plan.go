@@ -518,12 +518,12 @@ func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 			switch kind := ref.ForeignKey.IndirectFieldType.Kind(); {
 			case kind == reflect.String && isDefinedInteger(ref.PrimaryKey.IndirectFieldType):
 				is = "text"
-			case reflect.Int <= kind && kind <= reflect.Uint64 && integerBits(ref.ForeignKey) < 64:
+			case reflect.Int <= kind && kind <= reflect.Uint64 && integerBits(ref) < 64:
 				if asks, _ := c.asks(ref.PrimaryKey.Schema, ref.PrimaryKey); !asks ||
 					strings.HasPrefix(ref.PrimaryKey.Tag.Get(TagName), TagFrom) {
 					continue
 				}
-				is = fmt.Sprintf("an integer of %d bits", integerBits(ref.ForeignKey))
+				is = fmt.Sprintf("an integer of %d bits", integerBits(ref))
 			default:
 				continue
 			}
@@ -535,13 +535,16 @@ func (c *PlanCache) unfitForeignKeys(s *schema.Schema) []error {
 	return faults
 }
 
-// integerBits returns the bits that a field made of an integer has in Go, or in its column if it has fewer.
-func integerBits(field *schema.Field) int {
-	bits := int(field.IndirectFieldType.Size()) * 8
-	if field.DataType == schema.Int || field.DataType == schema.Uint {
-		return min(bits, field.Size)
+// integerBits returns the bits that a foreign key made of an integer has in Go, or in its column if it has
+// fewer. GORM gives it the type of its key, and a bigint from 33 bits on. Its own tag tells its size, because
+// GORM writes to its DataType and Size while it parses another model.
+func integerBits(ref *schema.Reference) int {
+	size, err := strconv.Atoi(ref.ForeignKey.TagSettings["SIZE"])
+	if err == nil && 0 < size && size <= 32 && slices.Contains([]schema.DataType{schema.Int, schema.Uint},
+		ref.PrimaryKey.DataType) {
+		return size
 	}
-	return bits // the tag names the type of the column
+	return int(ref.ForeignKey.IndirectFieldType.Size()) * 8
 }
 
 // isDefinedInteger reports whether a type is made of an integer and has a name of its own.

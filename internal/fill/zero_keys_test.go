@@ -3,6 +3,7 @@ package fill_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"gorm.io/gorm"
@@ -21,6 +22,36 @@ func zeroKeyBehaviors() []behavior {
 		{Name: "a zero key in a condition or an update is a value like any other", Run: zeroConditions},
 		{Name: "a zero in a part of a composite key is refused", Run: zeroInCompositeKey},
 		{Name: "a slice of pointers to pointers is refused and stores nothing", Run: pointersToPointers},
+		{Name: "two models that share a foreign key may be first used at the same time", Run: sharedForeignKey},
+	}
+}
+
+// sharedForeignKey is for the race detector: GORM writes to a foreign key while it parses the second model.
+func sharedForeignKey(t *testing.T, target database) {
+	type owner struct {
+		ID int64 `snowflake:"true"`
+	}
+	type pet struct {
+		ID      int64 `snowflake:"true"`
+		OwnerID int64
+		Owner   owner
+	}
+	type keeper struct {
+		ID   int64 `snowflake:"true"`
+		Pets []pet `gorm:"foreignKey:OwnerID"`
+	}
+	for range 10 {
+		db, plugin := target.Open(t, nil), snowflakeplugin.New(snowflakeplugin.WithNode(1))
+		must(t, db.Use(plugin), "Use")
+		var both sync.WaitGroup
+		for _, model := range []any{&pet{}, &keeper{}} {
+			both.Go(func() {
+				if err := plugin.Prepare(db, model); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
 	}
 }
 

@@ -91,11 +91,19 @@ func unfitForeignKeyRefused(t *testing.T, target dbtest.Target) {
 		YearID int32
 		Year   year
 	}
+	type wide struct {
+		ID      int64              `snowflake:"true"`
+		MonthID int64              `gorm:"size:40"` // a bigint, as on every database
+		Month   month              `gorm:"foreignKey:MonthID"`
+		BuyerID snowflakeplugin.ID `gorm:"size:32"` // a bigint by the type of the key
+		Buyer   buyer              `gorm:"foreignKey:BuyerID"`
+	}
 	db := target.Open(t, nil)
 	plugin := snowflakeplugin.New(snowflakeplugin.WithNode(1),
 		snowflakeplugin.WithNumbers("years", &snowflaketest.Counter{}))
 	must(t, db.Use(plugin), "Use")
 	must(t, plugin.Prepare(db, &month{}), "Prepare of a model that refers to small numbers")
+	must(t, plugin.Prepare(db, &wide{}), "Prepare of a model whose columns are bigint")
 	must(t, db.SetupJoinTable(&parcel{}, "Labels", &parcelLabel{}), "SetupJoinTable")
 	for name, c := range map[string]struct {
 		model any
