@@ -23,7 +23,8 @@ columns with less than 64 bits that are such keys or refer to them, references t
 and columns with numbers of counters that have no unique index. Then it prints the statements of the
 switch-over. With --back it prints those of the way back, which set what counts above the greatest keys. Print
 and keep those before the switch-over. It changes nothing. Run what it prints while no program writes, on a
-copy first, with psql, mysql or sqlite3. After an error, PostgreSQL and SQLite are as they were.
+copy first, with "psql -v ON_ERROR_STOP=1", mysql or sqlite3. After an error, PostgreSQL and SQLite are as
+they were.
 
 Without a TABLE it looks at all tables whose primary key is one integer column that refers to nothing.
 ` + dsnHelp + `
