@@ -54,10 +54,10 @@ type Plan struct {
 	Dialect  string    `json:"dialect"`
 	Findings []Finding `json:"findings"`
 	// Forward are the statements of the switch-over, and Back those that let the tables count again, above
-	// their greatest keys. Run them in their order, on one connection and in no transaction, and stop at the first
-	// error. On PostgreSQL and SQLite they begin and commit their own, so send ROLLBACK after an error. Back is
-	// for the tables as Forward leaves them, so keep it before you run that. It does not make columns narrow
-	// again, because the IDs that were made meanwhile would not fit.
+	// their greatest keys. Run them in their order, on one connection and in no transaction, and stop at the
+	// first error. On PostgreSQL and SQLite they begin and commit their own, so send ROLLBACK after an error.
+	// Back is for the tables as Forward leaves them, so keep it before you run that. It does not make columns
+	// narrow again, because the IDs that were made meanwhile would not fit.
 	Forward []string `json:"forward"`
 	Back    []string `json:"back"`
 }
