@@ -56,7 +56,7 @@ func runMigrate(ctx context.Context, e *env, o *options, args []string) error {
 	if o.json {
 		return printJSON(e.out, plan)
 	}
-	if plan.Dialect == dialect.SQLite {
+	if dialect.Kind(plan.Dialect).Embedded() {
 		// Its shell goes on after an error: it would drop a table that it could not copy.
 		say(e.out, ".bail on\n")
 	}

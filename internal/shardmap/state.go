@@ -384,7 +384,7 @@ func underLock(
 // lock returns the statements that lock the entries in a database.
 func lock(db *gorm.DB) (take []string, release string, err error) {
 	table, there := InternalTable(db, ShardsTable), true
-	if db.Name() == dialect.SQLite {
+	if dialect.Kind(db.Name()).Embedded() {
 		there, err = hasTableIn(db, table)
 	}
 	take, release = dialect.Kind(db.Name()).Exclusive(table, there)

@@ -149,7 +149,7 @@ func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, names ...string) (hel
 
 // exactly reads a whole number, and nothing that a database may find equal to others than the program does.
 func exactly(d *sqldb.DB, v any) (x int64, ok bool) {
-	if _, is := v.(int64); !is && d.Kind == sqldb.SQLite { // it may be a BLOB of digits
+	if _, is := v.(int64); !is && d.Kind.Untyped() { // it may be a BLOB of digits
 		return 0, false
 	}
 	text := sqldb.Text(v)
