@@ -609,7 +609,7 @@ func (d Database) Beneath(
 		return fmt.Errorf("%w: the statement has the only connection of its pool, and the table %s is read and "+
 			"written by another one: %s", errUnnoted, d.table, noteFirst)
 	}
-	if !d.Kind.Embedded() {
+	if !d.Embedded() {
 		return claim(ctx, d)
 	}
 	conn, err := pool.Conn(ctx)

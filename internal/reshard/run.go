@@ -588,7 +588,7 @@ func (m *machine) checkLate(ctx context.Context, s *side) error {
 func (m *machine) dropTables(ctx context.Context, h held, sides []*side) error {
 	for _, s := range sides {
 		names := quotedTables(s)
-		if s.d.Kind.ChecksAtOnce() {
+		if s.d.ChecksAtOnce() {
 			names = []string{strings.Join(names, ", ")} // It drops both ends of a foreign key only together.
 		}
 		for _, name := range names {
