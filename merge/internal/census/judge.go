@@ -448,7 +448,7 @@ func (c *Census) bare(col Column) string {
 			names := sqldb.ColumnNames(t.Columns)
 			all = append(all, sqldb.Mapped(names, func(name string) Column { return Column{t.Name, name} })...)
 			return c.Refuses(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(t.Name), " WHERE ",
-				strings.Join(names, " IS NULL AND "), " IS NULL AND 1 = 0"))
+				strings.Join(names, " IS NULL\nAND "), " IS NULL\nAND 1 = 0")) // a name may begin a comment
 		})
 		c.bares[table] = "asked"
 		for _, known := range all {

@@ -144,3 +144,37 @@ func TestWhatIsFoundInRowsOfKindsIsSaidInOneOrder(t *testing.T) {
 		}
 	}
 }
+
+// The names of a table are tried together, as conditions of a plan have them. One that begins a comment of SQL must
+// not hide the names that follow it.
+func TestANameWithACommentHidesNoWordOfSQL(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		q := func(name string) string {
+			mark := map[bool]string{true: `"`, false: "`"}[target.Dialect == "postgres"]
+			return mark + name + mark
+		}
+		server := func(seed int) []string {
+			statements := []string{
+				"CREATE TABLE pets (" + countedKey(target) + ", title VARCHAR(20))",
+				"CREATE TABLE guilds (" + countedKey(target) + ", title VARCHAR(20))",
+				"CREATE TABLE items (" + countedKey(target) + ", a INTEGER, " + q("a -- b") + " INTEGER, " + q("order") +
+					" INTEGER, owner INTEGER)",
+			}
+			for n := range 300 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO pets VALUES (%d, 'p')", 1+n),
+					fmt.Sprintf("INSERT INTO guilds VALUES (%d, 'g')", 1000+7*n+seed))
+				kind, owner := 1+n%2, 1+pick(n+seed, 300)
+				if kind == 2 {
+					owner = 1000 + 7*pick(n+seed, 300) + seed
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO items VALUES (%d, 5, %d, %d, %d)", 5000+n, n%3, kind, owner))
+			}
+			return statements
+		}
+		got := taken(t, target, server(1), server(2))["items.owner"]
+		if want := "guilds.id when " + q("order") + " = 2"; !strings.Contains(got, want) {
+			t.Errorf("owner: %q, want %q in it", got, want)
+		}
+	})
+}
