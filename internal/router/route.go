@@ -378,12 +378,12 @@ func (g *shardGuard) repeating(run func(*gorm.DB), what verb) func(*gorm.DB) {
 		if what == reads {
 			_, a.rows = stmt.Settings.Load("rows")
 		}
-		text := stmt.SQL.String()
-		if _, making := stmt.Settings.Load(shardmap.MakingTable); making && strings.HasPrefix(text, "CREATE ") {
-			// No transaction of PostgreSQL makes an index in the way that keeps nobody out.
-			text = strings.Replace(text, "INDEX CONCURRENTLY ", "INDEX ", 1)
-			stmt.SQL.Reset()
-			stmt.SQL.WriteString(text)
+		if text := stmt.SQL.String(); a.given && strings.HasPrefix(text, "CREATE ") {
+			if _, making := stmt.Settings.Load(shardmap.MakingTable); making {
+				// No transaction of PostgreSQL makes an index in the way that keeps nobody out.
+				stmt.SQL.Reset()
+				stmt.SQL.WriteString(strings.Replace(text, "INDEX CONCURRENTLY ", "INDEX ", 1))
+			}
 		}
 		if c := g.clusterOf(stmt); c != nil && what == creates {
 			if r, _ := c.current.routeIn(stmt.Context); r.together {

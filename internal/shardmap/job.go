@@ -2,7 +2,6 @@ package shardmap
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -285,10 +284,10 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 // that will replace entries.
 func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
 	take, _, err := lock(tx)
-	for _, statement := range take {
-		err = errors.Join(err, tx.WithContext(ctx).Exec(statement).Error)
+	if err != nil {
+		return err
 	}
-	return err
+	return execEach(tx.WithContext(ctx), take)
 }
 
 // Replace records the new entries in place of the old ones, in a transaction on the only database if there is

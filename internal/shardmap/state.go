@@ -338,10 +338,8 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 			func(tx *gorm.DB) error { return underLock(ctx, tx, take[0], release, do) })
 	}
 	alone := func(tx *gorm.DB) error {
-		for _, statement := range take {
-			if err := tx.Exec(statement).Error; err != nil {
-				return err
-			}
+		if err := execEach(tx, take); err != nil {
+			return err
 		}
 		return do(tx)
 	}
@@ -379,6 +377,15 @@ func underLock(
 		err = tx.Exec("COMMIT").Error
 	}
 	return err
+}
+
+func execEach(tx *gorm.DB, statements []string) error {
+	for _, statement := range statements {
+		if err := tx.Exec(statement).Error; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lock returns the statements that lock the entries in a database.

@@ -76,7 +76,10 @@ func (k *keySet) within(s span) (n int64) {
 	case k.list != nil:
 		from, _ := slices.BinarySearch(k.list, first)
 		to, found := slices.BinarySearch(k.list, last)
-		return n + int64(to-from) + map[bool]int64{true: 1}[found]
+		if found {
+			to++
+		}
+		return n + int64(to-from)
 	case len(k.bits) == 0:
 		return n + last - first + 1
 	}

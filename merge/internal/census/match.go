@@ -445,7 +445,9 @@ func (c *Census) setOf(server int, key Column) *keySet {
 			if ok && set.holds(x) {
 				set.add(x)
 			}
-			known += map[bool]int64{true: 1}[ok && x != 0]
+			if ok && x != 0 {
+				known++
+			}
 			return true
 		})
 		if known != set.distinct { // SQLite has other things there, or the rows change
