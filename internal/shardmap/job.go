@@ -283,10 +283,7 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 // Lock keeps others from changing the entries, and from making tables by them, until a transaction has ended
 // that will replace entries.
 func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
-	take, _, err := lock(tx)
-	if err != nil {
-		return err
-	}
+	take, _ := lock(tx)
 	return execEach(tx.WithContext(ctx), take)
 }
 
