@@ -134,7 +134,7 @@ type reader struct {
 	keys     []*column // whose tables are to get IDs
 	back     []*column // whose tables may count again
 	wide     []*column // that need 64 bits and have less
-	numbered [][2]string
+	numbered []*column // nil for one that is not there
 }
 
 // scan runs a query for structs.
@@ -146,6 +146,21 @@ func scan[T any](r *reader, query string, args ...any) (rows []T, err error) {
 func (r *reader) column(table, name string) *column {
 	for _, c := range r.columns {
 		if c.Table == table && c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// called returns a column by the names that a program gives to it and its table, or nil. The case of letters
+// counts where it does for the database: not on SQLite, and not for tables of MySQL on some systems.
+func (r *reader) called(table, name string) *column {
+	if c := r.column(table, name); c != nil {
+		return c
+	}
+	for _, c := range r.columns {
+		if strings.EqualFold(c.Table, table) && strings.EqualFold(c.Name, name) &&
+			r.db.Exec("SELECT "+r.Quote(name)+" FROM "+r.Quote(table)+" WHERE 1 = 0").Error == nil {
 			return c
 		}
 	}
@@ -174,6 +189,11 @@ func (r *reader) choose(tables []any) error {
 	for _, given := range tables {
 		if name, ok := given.(string); ok {
 			key := r.keyOf(name)
+			for _, u := range r.uniques {
+				if other := r.keyOf(u.table); key == nil && other != nil && strings.EqualFold(u.table, name) {
+					key = r.called(name, other.Name)
+				}
+			}
 			if key == nil || key.Bits == 0 {
 				return fmt.Errorf("%w: there is no table %q whose primary key is one integer column", ErrDatabase,
 					name)
@@ -235,11 +255,11 @@ func (r *reader) chooseModel(model any) error {
 	}
 	for _, field := range stmt.Schema.Fields {
 		if plan.Fills(field) && strings.HasPrefix(field.Tag.Get(fill.TagName), fill.TagFrom) {
-			r.numbered = append(r.numbered, [2]string{stmt.Schema.Table, field.DBName})
+			r.numbered = append(r.numbered, r.called(stmt.Schema.Table, field.DBName))
 		}
 	}
 	for _, field := range stmt.Schema.PrimaryFields {
-		key := r.column(stmt.Schema.Table, field.DBName)
+		key := r.called(stmt.Schema.Table, field.DBName)
 		kind := field.IndirectFieldType.Kind()
 		if !plan.Fills(field) || kind == reflect.String || kind == reflect.Slice {
 			continue
@@ -268,8 +288,8 @@ func (r *reader) readNumbered() error {
 	for _, subject := range subjects {
 		name, is := strings.CutPrefix(subject, "numbers ")
 		table, column, found := strings.Cut(name, ".")
-		if is && found && r.column(table, column) != nil {
-			r.numbered = append(r.numbered, [2]string{table, column})
+		if is && found {
+			r.numbered = append(r.numbered, r.called(table, column))
 		}
 	}
 	return nil
@@ -313,14 +333,12 @@ func (r *reader) inspect() error {
 			}
 		}
 	}
-	for _, n := range r.numbered {
-		c := r.column(n[0], n[1])
-		guarded := slices.ContainsFunc(r.uniques, func(u unique) bool {
-			return u.table == n[0] && slices.Contains(u.columns, n[1])
-		})
-		if c != nil && !guarded {
+	for _, c := range r.numbered {
+		if c != nil && !slices.ContainsFunc(r.uniques, func(u unique) bool {
+			return u.table == c.Table && slices.Contains(u.columns, c.Name)
+		}) {
 			r.find(Unguarded, c, "%s.%s has numbers of a counter and no unique index, which would refuse a number "+
-				"that is given twice.", n[0], n[1])
+				"that is given twice.", c.Table, c.Name)
 		}
 	}
 	return nil

@@ -345,3 +345,42 @@ func TestColumnsThatAKeyIncludesAreNoPartOfIt(t *testing.T) {
 		wants(t, plan, migrate.Unguarded, "bills.number")
 	})
 }
+
+// Names of columns have no case on SQLite and MySQL, and those of tables have none on SQLite, and where the files
+// of MySQL have none. What another name is for the database is another one here.
+func TestTheCaseOfANameCountsAsItDoesForTheDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		db, folds := target.Open(t, nil), target.Dialect == "sqlite"
+		suite.PlainExec(t, db, map[string]string{
+			"postgres": `CREATE TABLE "Bills" ("ID" bigserial PRIMARY KEY, "NUMBER" bigint)`,
+			"mysql":    "CREATE TABLE Bills (ID bigint AUTO_INCREMENT PRIMARY KEY, NUMBER bigint)",
+			"sqlite":   "CREATE TABLE Bills (ID integer PRIMARY KEY, NUMBER bigint)",
+		}[target.Dialect])
+		if target.Dialect == "mysql" {
+			suite.Must(t, db.Raw("SELECT @@lower_case_table_names <> 0").Row().Scan(&folds), "the files")
+		}
+		for _, given := range []any{&bill{}, "bills"} {
+			plan, err := migrate.Read(t.Context(), db, given)
+			switch {
+			case !folds && !errors.Is(err, migrate.ErrDatabase):
+				t.Errorf("Read of %v in a database where Bills is another table: %v", given, err)
+			case folds && err != nil:
+				t.Errorf("Read of %v: %v", given, err)
+			case folds && !strings.EqualFold(strings.Join(found(plan, migrate.Counts), ""), "bills.id"):
+				t.Errorf("Read of %v: %v", given, plan.Findings)
+			}
+		}
+		if target.Dialect == "mysql" {
+			suite.PlainExec(t, db, "CREATE TABLE bills2 (ID bigint AUTO_INCREMENT PRIMARY KEY, NUMBER bigint)")
+			plan, err := migrate.Read(t.Context(), db, &bill2{})
+			suite.Must(t, err, "Read of columns in capitals")
+			wants(t, plan, migrate.Counts, "bills2.ID")
+			wants(t, plan, migrate.Unguarded, "bills2.NUMBER")
+		}
+	})
+}
+
+type bill2 bill
+
+func (bill2) TableName() string { return "bills2" }
