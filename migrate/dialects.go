@@ -321,7 +321,14 @@ func writeMySQL(r *reader) error {
 	return nil
 }
 
+// modify changes columns in a session of one mode. In those of applications, a table that counts again would
+// give the key 0 another value, and one with dates of zeros could not be changed.
 func (r *reader) modify(columns []*column, count bool) (statements []string) {
+	if len(columns) == 0 {
+		return nil
+	}
+	statements = append(statements, "SET @snowflake_mode = @@SESSION.sql_mode, "+
+		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'")
 	var again []string
 	for _, f := range r.foreigns {
 		if f.Definition != "" && f.involves(columns) {
@@ -333,7 +340,7 @@ func (r *reader) modify(columns []*column, count bool) (statements []string) {
 		statements = append(statements, "ALTER TABLE "+r.Quote(c.Table)+" MODIFY COLUMN "+r.Quote(c.Name)+" "+
 			c.counting(count))
 	}
-	return append(statements, again...)
+	return append(append(statements, again...), "SET SESSION sql_mode = @snowflake_mode")
 }
 
 const (

@@ -384,3 +384,34 @@ func TestTheCaseOfANameCountsAsItDoesForTheDatabase(t *testing.T) {
 type bill2 bill
 
 func (bill2) TableName() string { return "bills2" }
+
+// Rows that a game has kept since the first versions of MySQL: with the key 0, and with dates of zeros.
+func TestASwitchOverOfMySQLKeepsTheKeyZeroAndDatesOfZeros(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.Must(t, db.Connection(func(tx *gorm.DB) error {
+			for _, statement := range []string{
+				"SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+				"CREATE TABLE bills (id int AUTO_INCREMENT PRIMARY KEY, " +
+					"number datetime NOT NULL DEFAULT '0000-00-00 00:00:00')",
+				"INSERT INTO bills (id) VALUES (0), (5)",
+				"SET SESSION sql_mode = DEFAULT",
+			} {
+				if err := tx.Exec(statement).Error; err != nil {
+					return err
+				}
+			}
+			return nil
+		}), "the old table")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		for i, statements := range [][]string{plan.Forward, plan.Back} {
+			run(t, db, statements)
+			kept := suite.PlainRows[string](t, db, "SELECT concat(id, ' ', number) FROM bills ORDER BY id")
+			if want := []string{"0 0000-00-00 00:00:00", "5 0000-00-00 00:00:00"}; !slices.Equal(kept, want) {
+				t.Errorf("after %d ways the rows are %q, want %q", i+1, kept, want)
+			}
+		}
+	})
+}
