@@ -22,6 +22,7 @@ const granted = "a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE " +
 
 func postgresTraits() traits {
 	return traits{
+		isolation: sql.LevelReadCommitted,
 		// What one database has forgotten after a crash is not in the other one any more.
 		begin: []string{dialect.Kind(dialect.PostgreSQL).Synchronous(), "SET LOCAL datestyle = ISO",
 			"SET LOCAL intervalstyle = postgres", "SET LOCAL extra_float_digits = 3",

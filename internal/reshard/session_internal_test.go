@@ -238,3 +238,24 @@ func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
 		}
 	})
 }
+
+// A transaction that keeps to what it has seen first would not see what was written before it had the lock, or would
+// be broken off for what others have read.
+func TestTransactionsOfAJobAreReadCommittedWhateverIsTheDefault(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		var name, got string
+		db := target.OpenDSN(t, dsn, nil)
+		must(t, db.Raw("SELECT current_database()").Scan(&name).Error, "the name")
+		must(t, db.Exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = serializable", name)).Error, "the default")
+		d, err := openDatabase(target.OpenDSN(t, dsn, nil))
+		must(t, err, "the database")
+		must(t, d.transaction(t.Context(), func(q gorm.ConnPool) error {
+			return q.QueryRowContext(t.Context(), "SHOW transaction_isolation").Scan(&got)
+		}), "a transaction")
+		if got != "read committed" {
+			t.Errorf("a transaction is %s", got)
+		}
+	})
+}
