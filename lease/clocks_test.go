@@ -174,6 +174,10 @@ func TestAClockThatGoesWrongExtendsNothingAndSaysSo(t *testing.T) {
 				eventually(t, "an extension after the clock was corrected", span, func() bool {
 					return k.Window().Until.After(time.Now())
 				})
+				if until, most := k.Window().Until, time.Now().Add(span); until.After(most) {
+					t.Errorf("swapping %s, the clock stepped by %v and back: the window ends %v after it should at most",
+						swaps, by, until.Sub(most))
+				}
 				mustClose(t, k)
 			}
 		}

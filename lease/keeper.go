@@ -321,13 +321,14 @@ func (k *Keeper) compare(ctx context.Context) (clocks, error) {
 		return clocks{}, failed("its clock could not be compared", fmt.Errorf("%w: it went from %s to %s",
 			errUncompared, stamp(before), stamp(after)))
 	}
-	k.offset = store.Sub(after)
+	offset := store.Sub(after)
 	if after.Before(before) {
 		before, after = after, before // the local clock was set back meanwhile
 	}
 	if store.Before(before.Add(-MaxSkew)) || store.After(after.Add(MaxSkew)) {
 		return clocks{}, skewed(after, store)
 	}
+	k.offset = offset // not that of a wrong clock: a window would end by it, once the clock is right
 	return clocks{store: store, early: earlier(store, before), late: later(store, after)}, nil
 }
 
