@@ -249,3 +249,37 @@ func TestAKeyThatIsCalledLikeItsOwnTableIsNotThatOfAnotherOne(t *testing.T) {
 			"hero_sheets.hero_id": "heroes.id"})
 	})
 }
+
+// Each skill of a hero has a key, and says which of the few skills of the game it is; each friend of a hero has a key,
+// and says who it is. Their numbers are keys of the own table by chance, because that is a long one.
+func TestWhatIsCalledLikeItsOwnTableIsNoKeyOfItByItsName(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE skills (" + countedKey(target) + ", heroid INTEGER, skillid INTEGER)",
+				"CREATE TABLE friends (" + countedKey(target) + ", heroid INTEGER, friendid INTEGER)",
+				"CREATE TABLE notes (" + countedKey(target) + ", heroid INTEGER, note_id INTEGER)"}
+			var alive []int
+			for n := 1; n <= heroes; n++ {
+				if pick(seed+n, 6) > 0 {
+					alive = append(alive, n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, %d)", n, 1+pick(n, 60)))
+				}
+			}
+			for n := range 3 * heroes {
+				hero := alive[pick(seed+n, len(alive))]
+				statements = append(statements, fmt.Sprintf("INSERT INTO skills (heroid, skillid) VALUES (%d, %d)", hero, 8+9*pick(n, 14)),
+					fmt.Sprintf("INSERT INTO notes (heroid, note_id) VALUES (%d, %d)", hero, 1+pick(seed+3*n, n+1)))
+				if n%2 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO friends (heroid, friendid) VALUES (%d, %d)", hero,
+						1+pick(seed+11*n, heroes)))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(5000, 200)), map[string]string{"skills.heroid": "heroes.id",
+			"skills.skillid": "plain, perhaps skills.id", "friends.friendid": "perhaps heroes.id",
+			"notes.note_id": "plain, perhaps notes.id"})
+	})
+}

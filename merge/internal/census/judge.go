@@ -170,7 +170,7 @@ func isCalled(col, key Column) bool {
 		column = column[:len(column)-1]
 	}
 	last := column[max(0, len(column)-len(words)):]
-	return strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words)
+	return col.Table != key.Table && (strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words))
 }
 
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and

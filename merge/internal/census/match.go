@@ -835,6 +835,10 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	ends = called || beside || ended && len(last) > 2 && strings.HasSuffix(stem, last)
 	// The key of an item is called like items of every kind.
 	own := slices.Contains(c.keys, col) && c.wordsOf(col.Table)[0] == last && len(words) > 1
+	itself := []string{plain(key.Table) + name, joined + name, last + name}
+	if col.Table == key.Table && slices.Contains(itself, column) {
+		return 0, false // the friend of a row of friends is a hero
+	}
 	switch {
 	case same && tells && only, column == plain(key.Table)+name, column == joined+name,
 		column == last+name && !own, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
