@@ -152,9 +152,14 @@ func (c *dataCheck) copiedNames(src *sourceTable, s *server) {
 		ref := n.ref.Columns[0]
 		others, hits, all, err := namesOfOthers(c.Ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
 			place{n.parent, name})
-		c.Fail(err)
-		c.report.problemIf(others, Problem{Code: CodeNameCopy, Server: s.Name,
-			Table: src.job.name, Column: n.column,
+		if c.Fail(err); !others && (hits > 0 || all == 0) {
+			continue
+		}
+		report := c.report.problem
+		if !others {
+			report = c.report.warn // a few may be the names that the rows had before
+		}
+		report(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
 			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and all would be "+
 				"renamed with these", all, hits, n.parent, ref),
 			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +

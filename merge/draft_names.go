@@ -77,11 +77,16 @@ func (d *drafter) repeatedIn(t *sqldb.Table, c *sqldb.Column, name place) (o Ope
 		o.As, o.Evidence = d.repeatedWithin(text, name)
 		return o
 	}
+	hits, all := 0, 0
 	for i := range d.ws.servers {
-		others, _, _, err := namesOfOthers(d.Ctx, d.ws, i, text, o.With, name)
+		others, right, texts, err := namesOfOthers(d.Ctx, d.ws, i, text, with, name)
 		if d.Fail(err); others {
 			o.With = ""
 		}
+		hits, all = hits+right, all+texts
+	}
+	if hits == 0 && all > 0 { // too few on each server, and all are names of others
+		o.With = ""
 	}
 	return o
 }

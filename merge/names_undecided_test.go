@@ -262,7 +262,8 @@ func TestAFewNamesAreEnoughBesideAKeyOrOnAllServersTogether(t *testing.T) {
 	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
 			"CREATE TABLE kings (empire INTEGER NOT NULL, hero INTEGER NOT NULL, name VARCHAR(20) NOT NULL)",
-			"CREATE TABLE masters (hero VARCHAR(20) NOT NULL, power VARCHAR(20) NOT NULL)"}
+			"CREATE TABLE masters (hero VARCHAR(20) NOT NULL, power VARCHAR(20) NOT NULL)",
+			"CREATE TABLE houses (COUNTED, hero INTEGER NOT NULL, bidder VARCHAR(20) NOT NULL)"}
 		server := func(number int) (all []string) {
 			for n := 1; n <= 60; n++ {
 				name := fmt.Sprintf("%s%d", []string{"Hero", fmt.Sprint("Own", number, "x")}[n%2], n)
@@ -271,13 +272,16 @@ func TestAFewNamesAreEnoughBesideAKeyOrOnAllServersTogether(t *testing.T) {
 					all = append(all, fmt.Sprintf("INSERT INTO kings VALUES (%d, %d, '%s')", n, n, name))
 				}
 				if n%4 == 0 {
-					all = append(all, fmt.Sprintf("INSERT INTO masters VALUES ('%s', 'power%d')", name, n))
+					all = append(all, fmt.Sprintf("INSERT INTO masters VALUES ('%s', 'power%d')", name, n),
+						fmt.Sprintf("INSERT INTO houses (hero, bidder) VALUES (%d, '%s')", max(0, n-48), name)) // few have an owner
 				}
 			}
 			return all
 		}
 		tables := map[string]*merge.TablePlan{
-			"heroes":  {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}, Renumber: merge.Apart},
+			"heroes": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}, Renumber: merge.Apart},
+			"houses": {Policy: merge.Copy, Renumber: merge.Apart,
+				References: []merge.Reference{{Column: "hero", Table: "heroes", When: "hero <> 0"}}},
 			"kings":   {Policy: merge.Copy, References: []merge.Reference{{Column: "hero", Table: "heroes"}}},
 			"masters": {Policy: merge.Copy},
 		}
@@ -285,7 +289,7 @@ func TestAFewNamesAreEnoughBesideAKeyOrOnAllServersTogether(t *testing.T) {
 		report, _ := problems(t, opened(t, plan))
 		got := fmt.Sprint(report.Warnings)
 		for _, want := range []string{"{table: kings, column: name, ref: hero} under copies:",
-			"{table: masters, column: hero} under copies:"} {
+			"{table: masters, column: hero} under copies:", "{table: houses, column: bidder} under copies:"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no warning has %s: %s", want, got)
 			}
