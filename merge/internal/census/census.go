@@ -27,7 +27,7 @@ func Take(ctx context.Context, servers []*sqldb.DB, minGenerated int64,
 func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, most limits) *Census {
 	return &Census{Asker: sqldb.NewAsker(ctx), servers: servers, minGenerated: minGenerated,
 		spans: map[Column][]span{}, above: map[Column][]Column{}, taken: map[Column][]Column{},
-		selectors: map[string][]Column{}, bares: map[Column]string{}, parents: map[string][]Column{},
+		selectors: map[string][]teller{}, bares: map[Column]string{}, parents: map[string][]Column{},
 		installed: map[string]bool{}, within: map[stretch]int64{}, limits: most,
 		sets: map[serverKey]*keySet{}, room: most.sets, held: map[serverKey]holdings{}, cells: most.tables}
 }

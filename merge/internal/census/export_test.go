@@ -45,7 +45,7 @@ func Counts(ctx context.Context, servers []*sqldb.DB, minGenerated int64, how st
 			least := func(x int64) bool { return x > -5 }
 			told[fmt.Sprint("some ", d.Name, col)] = fmt.Sprint(c.some(i, col, d.Kind.Quote(col.Name)+" > -5", least))
 		}
-		for _, by := range append(slices.Clone(c.selectorsOf(col.Table)), col) {
+		for _, by := range append(slices.Clone(c.selectorsOf(col, maxKinds)), col) {
 			if by == col && c.ordinary(col, "x") == "" {
 				continue
 			}
@@ -57,12 +57,12 @@ func Counts(ctx context.Context, servers []*sqldb.DB, minGenerated int64, how st
 				}
 			}
 		}
-		told[fmt.Sprint("selectors ", col.Table)] = fmt.Sprint(c.selectorsOf(col.Table))
+		told[fmt.Sprint("selectors ", col.Table)] = fmt.Sprint(c.selectorsOf(col, maxKinds))
 	}
 	for table, all := range c.selectors {
-		_, kinds := c.kinds(table, maxKinds, func(int, *sqldb.Column) bool { return true })
+		_, kinds := c.kinds(table, func(int, *sqldb.Column) bool { return true })
 		for _, by := range all {
-			told[fmt.Sprint("kinds ", by)] = fmt.Sprint(slices.Sorted(maps.Keys(kinds[by])))
+			told[fmt.Sprint("kinds ", by)] = fmt.Sprint(slices.Sorted(maps.Keys(kinds[by.Column])))
 		}
 	}
 	if err == nil {

@@ -170,7 +170,8 @@ func isCalled(col, key Column) bool {
 		column = column[:len(column)-1]
 	}
 	last := column[max(0, len(column)-len(words)):]
-	return col.Table != key.Table && (strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words))
+	called := strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words)
+	return called && col.Table != key.Table
 }
 
 // split returns the conditions by which a column refers to several tables, all of whose keys are small and
@@ -180,10 +181,7 @@ func (c *Census) split(col Column, best match) []conditional {
 	if !best.follows() && !best.dense() {
 		return nil
 	}
-	for _, by := range c.selectorsOf(col.Table) {
-		if by == col {
-			continue
-		}
+	for _, by := range c.selectorsOf(col, fewKinds) {
 		with := c.endAs(col, by, best)
 		if len(with) < 2 {
 			continue
@@ -533,7 +531,7 @@ func (c *Census) byKind(col Column) []conditional {
 	if stem(col.Name) == "" && (slices.Contains(c.keys, col) || !strings.EqualFold(col.Name, "id")) {
 		return nil // it is that of its row, of whatever kind, or tells the kind
 	}
-	selectors, kinds := c.kinds(col.Table, maxClasses, func(_ int, other *sqldb.Column) bool {
+	selectors, kinds := c.kinds(col.Table, func(_ int, other *sqldb.Column) bool {
 		return other.Family == sqldb.FamilyText && stem(other.Name) == stem(col.Name)
 	})
 	var all []conditional
@@ -634,8 +632,11 @@ func (c *Census) conditions(col Column, matches []match, best []conditional) []c
 		return best
 	}
 	var all []conditional
-	own := func(by Column) bool { return by == col }
-	selectors := slices.DeleteFunc(slices.Clone(c.selectorsOf(col.Table)), own)
+	most := fewKinds
+	if slices.ContainsFunc(partial, match.possible) {
+		most = maxKinds // so that a table with many short columns does not take long
+	}
+	selectors := c.selectorsOf(col, most)
 	if c.ordinary(col, col.Name) != "" {
 		selectors = append(selectors, col)
 	}
@@ -730,34 +731,44 @@ func (c *Census) section(col Column, m match) []conditional {
 	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
 }
 
-// maxKinds is how many different values a column may have that tells which rows refer, maxClasses how many if
-// they are called like tables, and maxKind how long they may be.
+// maxKinds is how many different values a column may have that tells which rows refer, and how long they may
+// be is maxKind. If no match of all rows is a possible one, fewKinds is as many.
 const (
-	maxKinds   = 8
-	maxClasses = 64
-	maxKind    = 255
+	fewKinds = 8
+	maxKinds = 64
+	maxKind  = 255
 )
 
-// selectorsOf returns the columns of a table that may tell which rows refer.
-func (c *Census) selectorsOf(table string) []Column {
-	if known, ok := c.selectors[table]; ok {
-		return known
+// teller is a column that may tell which rows of its table refer.
+type teller struct {
+	Column
+	kinds int // how many different values it has
+}
+
+// selectorsOf returns the columns beside another one that may tell which rows refer, by so many different
+// values at most.
+func (c *Census) selectorsOf(col Column, most int) (some []Column) {
+	if _, ok := c.selectors[col.Table]; !ok {
+		all, kinds := c.kinds(col.Table, func(server int, other *sqldb.Column) bool {
+			// Frameworks give names of types 255 characters, and PostgreSQL any number.
+			text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
+			spans := c.spans[Column{col.Table, other.Name}]
+			many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
+			return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
+		})
+		c.selectors[col.Table] = sqldb.Mapped(all, func(by Column) teller { return teller{by, len(kinds[by])} })
 	}
-	all, kinds := c.kinds(table, maxKinds, func(server int, other *sqldb.Column) bool {
-		// Frameworks give names of types 255 characters, and PostgreSQL any number.
-		text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
-		spans := c.spans[Column{table, other.Name}]
-		many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
-		return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
-	})
-	c.selectors[table] = slices.DeleteFunc(all,
-		func(by Column) bool { return len(kinds[by]) < 2 || len(kinds[by]) > maxKinds })
-	return c.selectors[table]
+	for _, by := range c.selectors[col.Table] {
+		if by.Column != col && by.kinds > 1 && by.kinds <= most {
+			some = append(some, by.Column)
+		}
+	}
+	return some
 }
 
 // kinds returns the different values of some columns of a table on all servers, of those columns that have no
-// more than so many on each.
-func (c *Census) kinds(table string, most int, some func(server int, col *sqldb.Column) bool) (
+// more than maxKinds on each.
+func (c *Census) kinds(table string, some func(server int, col *sqldb.Column) bool) (
 	all []Column, kinds map[Column]map[string]bool) {
 	kinds = map[Column]map[string]bool{}
 	for i, d := range c.servers {
@@ -772,21 +783,21 @@ func (c *Census) kinds(table string, most int, some func(server int, col *sqldb.
 			if kinds[place] == nil {
 				kinds[place], all = map[string]bool{}, append(all, place)
 			}
-			maps.Copy(kinds[place], c.kindsOf(d, place, most))
+			maps.Copy(kinds[place], c.kindsOf(d, place))
 		}
 	}
 	return all, kinds
 }
 
-// kindsOf returns the different values of a column on a server, or none if there are more than so many. NULL
+// kindsOf returns the different values of a column on a server, or none if there are more than maxKinds. NULL
 // is "".
-func (c *Census) kindsOf(d *sqldb.DB, col Column, most int) map[string]bool {
+func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 	name := d.Kind.Quote(col.Name)
 	kinds, filled := map[string]bool{}, 0
 	rows, held := c.hold(slices.Index(c.servers, d), col.Table).kinds(col.Name)
 	if !held {
 		rows = c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
-			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
+			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
 	}
 	for _, row := range rows {
 		if len(row[0]) > maxKind {
@@ -797,7 +808,7 @@ func (c *Census) kindsOf(d *sqldb.DB, col Column, most int) map[string]bool {
 			filled++
 		}
 	}
-	if filled == 0 || filled > most {
+	if filled == 0 || filled > maxKinds {
 		return nil
 	}
 	return kinds

@@ -178,3 +178,36 @@ func TestANameWithACommentHidesNoWordOfSQL(t *testing.T) {
 		}
 	})
 }
+
+// The things of a hero lie in many places, and those of a guild in one.
+func TestOneOfManyPlacesTellsWhoseTheThingsAre(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE guilds (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE things (" + countedKey(target) + ", owner INTEGER, place INTEGER, weight INTEGER)"}
+			for n := 1; n <= heroes; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, 1)", 7*n+pick(seed+n, 6)))
+				if n%6 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO guilds (id, level) VALUES (%d, 1)", 7*n+6))
+				}
+			}
+			for n := range 4 * heroes {
+				hero, place := 1+pick(seed+3*n, heroes), pick(seed+n, 13)
+				owner := 7*hero + pick(seed+hero, 6)
+				if place == 3 {
+					owner = 7*(hero-hero%6) + 6
+					if hero < 6 {
+						owner = 48
+					}
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO things (owner, place, weight) VALUES (%d, %d, %d)", owner,
+					place, 1+pick(seed+5*n, 500)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 400), server(9000, 300)), map[string]string{"things.weight": "plain",
+			"things.owner": "heroes.id when place IN (0, 1, 10, 11, 12, 2, 4, 5, 6, 7, 8, 9), guilds.id when place = 3"})
+	})
+}

@@ -82,7 +82,7 @@ type Census struct {
 	keys         []Column            // the unique columns
 	above        map[Column][]Column // the keys that a key is taken from
 	taken        map[Column][]Column // those that it may be taken from, because it goes as far
-	selectors    map[string][]Column // of the tables that were asked for them
+	selectors    map[string][]teller // of the tables that were asked for them
 	bares        map[Column]string   // names as conditions have them
 	parents      map[string][]Column // by name, what columns refer to almost certainly
 	installed    map[string]bool     // tables whose rows are the same on all servers
