@@ -924,7 +924,9 @@ func (d *drafter) namedBy(t *sqldb.Table, column string) (named bool, note strin
 	for name, parent := range sorted(d.ws.target.Tables) {
 		leads := func(r sqldb.Reference) bool { return r.Parent == name }
 		refers := slices.ContainsFunc(d.references(t), leads)
-		if parent == t || !refers && isName(column) {
+		// Of a table to which others refer, and where no index keeps apart the others, a name is its own.
+		own := !refers && isName(column)
+		if parent == t || own && led[t.Name] {
 			continue
 		}
 		least := fewNames
@@ -934,8 +936,9 @@ func (d *drafter) namedBy(t *sqldb.Table, column string) (named bool, note strin
 		owns := led[name] && !led[t.Name]
 		for _, c := range parent.Writable() {
 			unique := func(k sqldb.UniqueKey) bool { return onlyText(parent, k) == c.Name }
-			called := slices.ContainsFunc(parent.Keys(), unique) || isName(c.Name)
-			if c.Family != sqldb.FamilyText || !called && (!owns || c.MaxChars > longestName) {
+			indexed := slices.ContainsFunc(parent.Keys(), unique)
+			called := indexed || isName(c.Name)
+			if c.Family != sqldb.FamilyText || own && !indexed || !called && (!owns || c.MaxChars > longestName) {
 				continue
 			}
 			names := []foundName{{column: c, counts: make([]int64, len(d.ws.servers))}}

@@ -107,14 +107,19 @@ func TestTextsThatAreNamesOfAnotherTableAreNoNames(t *testing.T) {
 	plans(t, func(t *testing.T, target dbtest.Target) {
 		schema := []string{"CREATE TABLE players (citizen VARCHAR(20) PRIMARY KEY, level INTEGER)",
 			"CREATE TABLE coats (COUNTED, citizen VARCHAR(20))", "CREATE TABLE houses (COUNTED, name VARCHAR(20))",
-			"CREATE TABLE house_owners (COUNTED, house VARCHAR(20), level INTEGER)"}
+			"CREATE TABLE house_owners (COUNTED, house VARCHAR(20), level INTEGER)",
+			"CREATE TABLE heroes (id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE arrivals (COUNTED, name VARCHAR(20))"}
 		server := func(own string, owned int) (all []string) {
 			for n := range 60 {
 				n = (n + owned) % 60
 				citizen := fmt.Sprintf("%s%d", []string{"QBX", own}[n%2], n)
+				hero := []string{"Hero", own}[n%2] + string(rune('a'+n/8)) + string(rune('a'+n%8))
 				all = append(all, fmt.Sprintf("INSERT INTO houses (name) VALUES ('Street %d')", n),
 					fmt.Sprintf("INSERT INTO players VALUES ('%s', 1)", citizen),
-					fmt.Sprintf("INSERT INTO coats (citizen) VALUES ('%s')", citizen))
+					fmt.Sprintf("INSERT INTO coats (citizen) VALUES ('%s')", citizen),
+					fmt.Sprintf("INSERT INTO heroes VALUES (%d, '%s')", n+1, hero),
+					fmt.Sprintf("INSERT INTO arrivals (name) VALUES ('%s')", hero))
 				if n >= owned && n < owned+35 {
 					all = append(all, fmt.Sprintf("INSERT INTO house_owners (house) VALUES ('Street %d')", n))
 				}
@@ -128,6 +133,10 @@ func TestTextsThatAreNamesOfAnotherTableAreNoNames(t *testing.T) {
 		}
 		if p := draft.Tables["coats"]; p.Policy != merge.Copy {
 			t.Errorf("the coats: %+v", p)
+		}
+		// Who decides to rename the heroes hears of their copies.
+		if p := draft.Tables["arrivals"]; p.Policy != merge.Copy || !strings.Contains(p.Note, "heroes.name") {
+			t.Errorf("the arrivals: %+v", p)
 		}
 		p := draft.Tables["house_owners"]
 		if p.Policy != merge.Copy || len(p.Undecided) != 1 || p.Undecided[0].Candidate != "houses.name" {
