@@ -587,7 +587,8 @@ func (c *idCheck) origin(src *sourceTable, column string) origin {
 }
 
 // disjoint reports whether no two rows can be equal in a key. That is so if one column of the key holds
-// only IDs of its own server, and if every server itself enforces the same key in the same way.
+// only IDs of its own server, or keys that move, and if every server itself enforces the same key in the same
+// way.
 func (c *idCheck) disjoint(j *tableJob, k sqldb.UniqueKey) bool {
 	joined := func(ref sqldb.Reference) bool { // two references may be changed to one row
 		return slices.ContainsFunc(ref.Columns, k.Covers) && c.ws.copied(ref.Parent) &&
@@ -600,8 +601,41 @@ func (c *idCheck) disjoint(j *tableJob, k sqldb.UniqueKey) bool {
 		return !slices.ContainsFunc(j.present(), func(src *sourceTable) bool { return c.keeps(src) })
 	}
 	other := func(src *sourceTable) bool { return !c.sameKey(src, k) }
-	return !slices.ContainsFunc(j.present(), other) &&
-		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(j, name) })
+	return !slices.ContainsFunc(j.present(), other) && (c.moves(j, k) ||
+		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(j, name) }))
+}
+
+// moves reports whether columns of a key follow renumbered tables, and hold nothing but numbers among the keys
+// that these tables have on the server of the row. Such numbers move together, to where no other server has any.
+func (c *idCheck) moves(j *tableJob, k sqldb.UniqueKey) bool {
+	covered := func(l link) bool { return slices.ContainsFunc(l.columns(), k.Covers) }
+	given := func(name string) bool { return j.plan.Set[name] != "" }
+	named := func(n nameLink) bool { return k.Covers(n.column) }
+	if slices.ContainsFunc(j.follows.whole, covered) || slices.ContainsFunc(k.Columns(), given) ||
+		slices.ContainsFunc(j.follows.names, named) {
+		return false
+	}
+	links := slices.DeleteFunc(slices.Clone(j.follows.links), func(l link) bool { return !covered(l) })
+	for n, l := range links {
+		parent := c.ws.jobs[l.parent]
+		if l.inside() || l.when != "" || parent.plan.Renumber == "" || parent.plan.Policy.collapses() ||
+			n > 0 && links[n-1].column == l.column { // it may follow either
+			return false
+		}
+	}
+	return len(links) > 0 && !slices.ContainsFunc(j.present(), func(src *sourceTable) bool {
+		var within []string
+		for _, l := range links {
+			source, span := src.table.Column(l.column), c.ws.offsets.spans[l.parent][src.server]
+			if source.Family != sqldb.FamilyInt || c.ws.jobs[l.parent].sources[src.server] == nil {
+				return true
+			}
+			within = append(within, fmt.Sprintf("%s BETWEEN %d AND %d", src.sel.by(source), span.least,
+				min(span.greatest, c.ws.layout.least-1)))
+		}
+		return c.Any(src.owner.db, src.sel.rows(src, "CASE WHEN "+strings.Join(within, " AND ")+
+			" THEN 0 ELSE 1 END = 1"))
+	})
 }
 
 // keeps reports whether a row of a renumbered table keeps its key, which another server may have as well.
