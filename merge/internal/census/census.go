@@ -29,7 +29,8 @@ func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, mos
 		spans: map[Column][]span{}, above: map[Column][]Column{}, taken: map[Column][]Column{},
 		selectors: map[string][]teller{}, bares: map[Column]string{}, parents: map[string][]Column{},
 		installed: map[string]bool{}, within: map[stretch]int64{}, limits: most,
-		sets: map[serverKey]*keySet{}, room: most.sets, held: map[serverKey]holdings{}, cells: most.tables}
+		sets: map[serverKey]*keySet{}, room: most.sets, rows: map[serverKey]int64{},
+		held: map[serverKey]holdings{}, cells: most.tables}
 }
 
 func take(c *Census, looks func(table string) bool) ([]Finding, error) {
@@ -44,6 +45,7 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 			c.list(d.Tables[name])
 		}
 	}
+	c.countRows(c.tables...)
 	for _, unique := range []bool{true, false} {
 		for _, name := range c.tables {
 			for i, d := range servers {

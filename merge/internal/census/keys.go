@@ -105,16 +105,16 @@ type holdings map[string][]int64
 // null stands for NULL.
 const null int64 = math.MinInt64
 
-// readTable reads the whole numbers of a table of so many rows or more. It returns nil if these are more than
-// so many, or none.
-func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, least int64, most int) (
+// readTable reads the whole numbers of a table of so many rows. It returns nil if these are more than so many,
+// or none.
+func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, count int64, most int) (
 	held holdings, cells int) {
 	var names []string
 	if t != nil {
 		names = sqldb.ColumnNames(slices.DeleteFunc(slices.Clone(t.Columns),
 			func(c *sqldb.Column) bool { return !whole(c) && !usable(c) }))
 	}
-	if len(names) == 0 || most == 0 || least > int64(most/len(names)) {
+	if len(names) == 0 || most == 0 || count == 0 || count > int64(most/len(names)) {
 		return nil, 0
 	}
 	rows := most / len(names)
@@ -172,6 +172,34 @@ func (h holdings) different(column string, meets func(x int64) bool) (all []int6
 	}
 	slices.Sort(all)
 	return slices.Compact(all), h[column] != nil
+}
+
+// ends returns what [Census.ends] does of a column, or nil if that is not held.
+func (h holdings) ends(column string) []string {
+	if h[column] == nil {
+		return nil
+	}
+	values, zeros, ends := 0, 0, []string{"", "", ""}
+	least, greatest, positive := int64(math.MaxInt64), null, int64(math.MaxInt64)
+	for _, x := range h[column] {
+		switch {
+		case x == 0:
+			zeros++
+		case x != null:
+			values++
+			least, greatest = min(least, x), max(greatest, x)
+			if x > 0 {
+				positive = min(positive, x)
+			}
+		}
+	}
+	if values > 0 {
+		ends[0], ends[1] = decimal(least), decimal(greatest)
+	}
+	if greatest > 0 {
+		ends[2] = decimal(positive)
+	}
+	return append([]string{strconv.Itoa(values), strconv.Itoa(zeros)}, ends...)
 }
 
 // rows returns what some columns have in the rows that meet a condition, as a database does. It reports

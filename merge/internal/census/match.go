@@ -91,6 +91,7 @@ type Census struct {
 	limits       limits
 	sets         map[serverKey]*keySet
 	room         int64                  // how many bits more sets can have
+	rows         map[serverKey]int64    // how many a table has
 	held         map[serverKey]holdings // by table
 	cells        int                    // how many numbers more of tables can be held
 }
@@ -165,32 +166,47 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 		return
 	}
 	for part := range slices.Chunk(columns, maxMeasured) {
-		q, from, scanned := d.SQL("SELECT 1"), " FROM "+d.Kind.Quote(t.Name), ""
-		for _, col := range part {
-			name := d.Kind.Quote(col.Name)
-			if keyed(t, col.Name) { // Its index has the ends at hand.
-				least := from + " WHERE " + name + " <> 0 ORDER BY " + name
-				q.Add(", (SELECT COUNT(*)", from, " WHERE ", name, " <> 0), (SELECT COUNT(*)", from, " WHERE ", name,
-					" = 0), (SELECT ", name, least, " LIMIT 1), (SELECT ", name, least, " DESC LIMIT 1), NULL")
-				continue
-			}
-			value := "NULLIF(" + name + ", 0)"
-			q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
-				"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
-			scanned = from
-		}
-		row := c.Row(d, 1+5*len(part), q.Add(scanned))
-		for i, col := range part {
-			found, isKey := row[1+5*i:], keyed(t, col.Name)
-			s := spanOf(found[0], found[2], found[3])
+		for i, found := range c.ends(server, t, part) {
+			place := Column{t.Name, part[i].Name}
+			s, isKey := spanOf(found[0], found[2], found[3]), keyed(t, place.Name)
 			if s.min < 0 && s.min >= -2 && !isKey {
 				s = spanOf(found[0], found[4], found[3])
 				s.none = true
 			}
 			s.zero, s.atMost = found[1] != "0", !isKey
-			c.spans[Column{t.Name, col.Name}][server] = s
+			c.spans[place][server] = s
 		}
 	}
+}
+
+// ends returns for each of some columns how many values there are, how many zeros, the least value and the
+// greatest, and the least above 0, which keys do not need.
+func (c *Census) ends(server int, t *sqldb.Table, columns []*sqldb.Column) (all [][]string) {
+	held := c.hold(server, t.Name)
+	for _, col := range columns {
+		if found := held.ends(col.Name); found != nil {
+			all = append(all, found)
+		}
+	}
+	if len(all) == len(columns) {
+		return all
+	}
+	d := c.servers[server]
+	q, from, scanned := d.SQL("SELECT 1"), " FROM "+d.Kind.Quote(t.Name), ""
+	for _, col := range columns {
+		name := d.Kind.Quote(col.Name)
+		if keyed(t, col.Name) { // Its index has the ends at hand.
+			least := from + " WHERE " + name + " <> 0 ORDER BY " + name
+			q.Add(", (SELECT COUNT(*)", from, " WHERE ", name, " <> 0), (SELECT COUNT(*)", from, " WHERE ", name,
+				" = 0), (SELECT ", name, least, " LIMIT 1), (SELECT ", name, least, " DESC LIMIT 1), NULL")
+			continue
+		}
+		value := "NULLIF(" + name + ", 0)"
+		q.Add(", COUNT(", value, "), COUNT(CASE WHEN ", name, " = 0 THEN 1 END), MIN(", value,
+			"), MAX(", value, "), MIN(CASE WHEN ", name, " > 0 THEN ", name, " END)")
+		scanned = from
+	}
+	return slices.Collect(slices.Chunk(c.Row(d, 1+5*len(columns), q.Add(scanned))[1:], 5))
 }
 
 // tell counts the different values of the columns of a table that may hold keys, by their range.
@@ -203,7 +219,15 @@ func (c *Census) tell(server int, table string) {
 			columns = append(columns, col)
 		}
 	}
-	d := c.servers[server]
+	d, held := c.servers[server], c.hold(server, table)
+	columns = slices.DeleteFunc(columns, func(col Column) bool {
+		s := &c.spans[col][server]
+		all, known := held.different(col.Name, s.means)
+		if known {
+			s.distinct, s.atMost = int64(len(all)), false
+		}
+		return known
+	})
 	for part := range slices.Chunk(columns, maxMeasured) {
 		q := d.SQL("SELECT 1")
 		for _, col := range part {
@@ -245,22 +269,35 @@ const fewAlike = 5
 
 // Alike reports whether a table has the same rows on all servers, which are at least two.
 func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
-	c := &Census{Asker: sqldb.NewAsker(ctx), servers: servers}
+	c := newCensus(ctx, servers, 0, limits{})
+	c.countRows(table)
 	same := c.alike(table)
 	return same, c.Err
 }
 
-func (c *Census) alike(table string) bool {
-	var rows int64
+// countRows counts the rows of tables on each server that has them, of many by one statement.
+func (c *Census) countRows(tables ...string) {
 	for i, d := range c.servers {
-		if d.Tables[table] == nil {
+		lacks := func(name string) bool { return d.Tables[name] == nil }
+		there := slices.DeleteFunc(slices.Clone(tables), lacks)
+		for some := range slices.Chunk(there, maxMeasured) {
+			q := d.SQL("SELECT 1")
+			for _, name := range some {
+				q.Add(", (SELECT COUNT(*) FROM ", d.Kind.Quote(name), ")")
+			}
+			for n, count := range c.Numbers(d, 1+len(some), q)[1:] {
+				c.rows[serverKey{i, Column{Table: some[n]}}] = count
+			}
+		}
+	}
+}
+
+func (c *Census) alike(table string) bool {
+	for i := range c.servers {
+		n, there := c.rows[serverKey{i, Column{Table: table}}]
+		if !there || n <= fewAlike || n != c.rows[serverKey{0, Column{Table: table}}] {
 			return false
 		}
-		n := c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(table)))
-		if n <= fewAlike || i > 0 && n != rows {
-			return false
-		}
-		rows = n
 	}
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first uint64
@@ -465,14 +502,8 @@ func (c *Census) hold(server int, table string) holdings {
 	if held, known := c.held[of]; known {
 		return held
 	}
-	least := int64(0) // rows: each value is in another one
-	for col, spans := range c.spans {
-		if col.Table == table {
-			least = max(least, spans[server].distinct)
-		}
-	}
 	d := c.servers[server]
-	held, cells := readTable(c.Asker, d, d.Tables[table], least, c.limits.table)
+	held, cells := readTable(c.Asker, d, d.Tables[table], c.rows[of], c.limits.table)
 	if c.cells -= cells; c.cells < 0 {
 		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
 		c.cells = c.limits.tables - cells

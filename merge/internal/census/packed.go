@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -320,6 +321,7 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 		}
 		kinds[kind] = true
+		first := strings.IndexFunc(row[0], unicode.IsLetter)
 		word := len(runs) <= packedRuns && letters.MatchString(text) && !strings.ContainsAny(text, " \t\n")
 		if !word && len(kinds) > packedKinds {
 			continue // it is free text, among which documents may stand, and words such as house_7
@@ -330,7 +332,11 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 				continue
 			}
 			where := part{column: col.Name, as: wholeText, member: col.Name}
-			switch words := letters.FindAllString(row[0][:run[0]], -1); {
+			var words []string
+			if first >= 0 && first < run[0] {
+				words = letters.FindAllString(row[0][:run[0]], -1)
+			}
+			switch {
 			case len(words) > 0 || len(kind) > 1:
 				where.as = fmt.Sprintf("number %d of %s", i+1, kind)
 				if len(words) > 0 {
