@@ -159,10 +159,13 @@ func (c *checker) conflicts() {
 	for _, j := range c.ws.order {
 		if keys := c.open(j); c.Err == nil && len(keys) > 0 {
 			c.resolve(j, keys, func(n int) { p.add(j.name, "", n) })
-			if c.report.table(j.name).Dropped > 0 {
+			decided := c.report.table(j.name)
+			if decided.Dropped > 0 {
 				c.collapsedParent(j)
 			}
-			c.do(c.decisions.count)
+			if decided.Dropped+decided.Renamed > 0 {
+				c.do(c.decisions.count)
+			}
 		}
 	}
 	p.report()

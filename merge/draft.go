@@ -102,11 +102,12 @@ func sums(name string, t *sqldb.Table, known []ConservedSum) []ConservedSum {
 // look at what tables are called.
 type drafter struct {
 	*sqldb.Asker
-	ws    *workspace
-	known map[string]*TablePlan // what the plan had before
-	spans map[place]bool        // columns whose values were looked at: are those of different servers apart?
-	found []census.Finding      // what columns may refer to, though neither the target nor the plan says so
-	stays map[place]bool        // columns that hold keys of what is installed with the game
+	ws     *workspace
+	known  map[string]*TablePlan // what the plan had before
+	spans  map[place]bool        // columns whose values were looked at: are those of different servers apart?
+	ranges map[place][]keySpan   // of the values of columns that no generator made
+	found  []census.Finding      // what columns may refer to, though neither the target nor the plan says so
+	stays  map[place]bool        // columns that hold keys of what is installed with the game
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
 	pieces  map[place]map[int]pieces // of texts, by server
@@ -115,7 +116,7 @@ type drafter struct {
 func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
-		pieces: map[place]map[int]pieces{}, stays: map[place]bool{},
+		pieces: map[place]map[int]pieces{}, stays: map[place]bool{}, ranges: map[place][]keySpan{},
 	}
 }
 
@@ -755,12 +756,17 @@ func (d *drafter) uuids(table, column string) (all bool) {
 
 // counted returns the range of the values of a column that no generator made, for each server that has any.
 func (d *drafter) counted(table, column string) (spans []keySpan) {
+	key := place{table, column}
+	if known, ok := d.ranges[key]; ok {
+		return known
+	}
 	for i := range d.having(table, column) {
 		span, _, err := newSelection(d.ws, i).counted(d.Ctx, table, column)
 		if d.Fail(err); span.greatest >= 0 {
 			spans = append(spans, span)
 		}
 	}
+	d.ranges[key] = spans
 	return spans
 }
 

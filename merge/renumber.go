@@ -441,10 +441,9 @@ func (g *gapSearch) find(tables []*apartTable) bool {
 			free = free.without(s, need)
 		}
 	}
-	for _, c := range slices.Compact(columns) {
-		for _, d := range g.ws.databases() {
-			free = g.outside(free, d, c, need)
-		}
+	columns = slices.Compact(columns)
+	for _, d := range g.ws.databases() {
+		free = g.outside(free, d, columns, need)
 	}
 	if len(free) == 0 {
 		for _, t := range tables {
@@ -498,25 +497,48 @@ func (all ranges) atLeast(need int64) ranges {
 // taken, up to the greatest value.
 const mostGaps = 10_000
 
-// outside returns the ranges of at least so many numbers in which a column of a database has no value. In a
-// column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
+// mostUnited is how many columns one statement reads. SQLite unites 500 results at most.
+const mostUnited = 50
+
+// outside returns the ranges of at least so many numbers in which some columns of a database have no value. In
+// a column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
 // document.
-func (g *gapSearch) outside(all ranges, d *sqldb.DB, held holding, need int64) ranges {
-	t, columns := d.Tables[held.Table], held.bits.columns(held.Name)
-	lacks := func(name string) bool { return t.Column(name) == nil }
-	if len(all) == 0 || slices.ContainsFunc(columns, lacks) {
-		return all
+func (g *gapSearch) outside(all ranges, d *sqldb.DB, columns []holding, need int64) ranges {
+	type value struct{ shown, from string }
+	var whole []value
+	for _, held := range columns {
+		t, names := d.Tables[held.Table], held.bits.columns(held.Name)
+		lacks := func(name string) bool { return t.Column(name) == nil }
+		if slices.ContainsFunc(names, lacks) {
+			continue
+		}
+		c, from := t.Column(held.Name), " FROM "+d.Kind.Quote(t.Name)+" AS s"
+		switch {
+		case held.bits.used():
+			whole = append(whole, value{held.bits.sql(d.Kind, names), from})
+		case c.Family == sqldb.FamilyInt:
+			whole = append(whole, value{c.ReadExpression(d.Kind), from})
+		case len(all) > 0:
+			all = g.without(all, d, d.SQL("SELECT ", c.ReadExpression(d.Kind), from), need)
+		}
 	}
-	c, list, rest := t.Column(held.Name), "", ""
-	shown := c.ReadExpression(d.Kind)
-	if held.bits.used() {
-		shown = held.bits.sql(d.Kind, columns)
+	for some := range slices.Chunk(whole, mostUnited) {
+		q, between := d.SQL(), "SELECT DISTINCT "
+		for _, v := range some {
+			if len(all) == 0 {
+				return all
+			}
+			q.Add(between, v.shown, v.from, " WHERE ", v.shown, fmt.Sprintf(" BETWEEN %d AND %d", all[0].least,
+				all[len(all)-1].greatest))
+			between = " UNION SELECT "
+		}
+		all = g.without(all, d, q.Add(" ORDER BY 1"), need)
 	}
-	if held.bits.used() || c.Family == sqldb.FamilyInt {
-		list, rest = "DISTINCT ", " WHERE "+shown+fmt.Sprintf(" BETWEEN %d AND %d ORDER BY 1", all[0].least,
-			all[len(all)-1].greatest)
-	}
-	q := d.SQL("SELECT ", list, shown, " FROM ", d.Kind.Quote(t.Name), " AS s", rest)
+	return all
+}
+
+// without takes the numbers out that a statement returns.
+func (g *gapSearch) without(all ranges, d *sqldb.DB, q *sqldb.Statement, need int64) ranges {
 	g.EachSteady(d, q, func(values []any) bool {
 		text := sqldb.Text(values[0])
 		if f, ok := values[0].(float64); ok {

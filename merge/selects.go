@@ -279,13 +279,14 @@ func (s selection) position(ctx context.Context, src *sourceTable, after []strin
 func (s selection) counted(ctx context.Context, table, column string) (span keySpan, made bool, err error) {
 	db, key, limit := s.ws.servers[s.server].db, s.kind.Quote(column), strconv.FormatInt(s.ws.layout.least, 10)
 	clause := " FROM " + s.table(table) + " WHERE " + key
+	generated := int64(0)
 	err = db.Row(ctx, db.SQL("SELECT COALESCE(MIN(", key, "), -1), COALESCE(MAX(", key,
-		"), -1)", clause, " >= 0 AND ", key, " < ", limit), &span.least, &span.greatest)
+		"), -1), (SELECT COUNT(*) FROM (SELECT 1 AS x", clause, " >= ", limit, " LIMIT 1) AS m)", clause,
+		" >= 0 AND ", key, " < ", limit), &span.least, &span.greatest, &generated)
 	if err != nil {
 		return keySpan{}, false, err
 	}
-	made, err = db.Any(ctx, clause, " >= ", limit)
-	return span, made, err
+	return span, generated > 0, nil
 }
 
 // fingerprints describes what must not change in those tables that are asked for during a merge. All servers
@@ -295,54 +296,67 @@ func fingerprints(ctx context.Context, ws *workspace,
 	all, writing := map[tableServer]string{}, sync.Mutex{}
 	return all, atOnce(len(ws.servers), func(i int) error {
 		s := ws.servers[i]
+		var tables []*sqldb.Table
 		for name, t := range sorted(s.db.Tables) {
-			if !asked(name) {
-				continue
+			if asked(name) {
+				tables = append(tables, t)
 			}
-			text, err := newSelection(ws, i).fingerprint(ctx, t)
+		}
+		// A merge of many small tables asks this more often than anything else.
+		for some := range slices.Chunk(tables, 20) {
+			texts, err := newSelection(ws, i).fingerprints(ctx, some)
 			if err != nil {
-				return fmt.Errorf("%s: table %s: %w", s.Name, name, err)
+				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			writing.Lock()
-			all[tableServer{name, s.Number}] = text
+			for n, t := range some {
+				all[tableServer{t.Name, s.Number}] = texts[n]
+			}
 			writing.Unlock()
 		}
 		return nil
 	})
 }
 
-// fingerprint describes a table by the number of rows, and the first and the last position. VACUUM of SQLite
+// fingerprints describes tables by the number of rows, and the first and the last position. VACUUM of SQLite
 // gives rows new positions, and then the last one changes.
-func (s selection) fingerprint(ctx context.Context, t *sqldb.Table) (text string, err error) {
+func (s selection) fingerprints(ctx context.Context, tables []*sqldb.Table) (texts []string, err error) {
 	db := s.ws.servers[s.server].db
-	key := t.Order()
-	by := sqldb.Mapped(key, s.by)
-	clause := " FROM " + s.table(t.Name) + " AS s"
-	list := []string{"(SELECT COUNT(*)" + clause + ")"}
-	for _, way := range []string{"", " DESC"} {
-		for _, c := range key {
-			list = append(list, "(SELECT "+c.ReadExpression(db.Kind)+clause+" ORDER BY "+
-				strings.Join(by, way+", ")+way+" LIMIT 1)")
+	var list []string
+	for _, t := range tables {
+		by := sqldb.Mapped(t.Order(), s.by)
+		clause := " FROM " + s.table(t.Name) + " AS s"
+		list = append(list, "(SELECT COUNT(*)"+clause+")")
+		for _, way := range []string{"", " DESC"} {
+			for _, c := range t.Order() {
+				list = append(list, "(SELECT "+c.ReadExpression(db.Kind)+clause+" ORDER BY "+
+					strings.Join(by, way+", ")+way+" LIMIT 1)")
+			}
 		}
 	}
-	// It is one statement, because a merge of many small tables asks this more often than anything else.
 	rows, err := db.Strings(ctx, db.SQL("SELECT ", strings.Join(list, ", ")))
-	if err != nil || len(rows) == 0 {
-		return "", err
+	if err != nil {
+		return nil, err
 	}
-	text = rows[0][0] + " rows"
-	if len(key) == 0 || rows[0][0] == "0" {
-		return text, nil
-	}
-	for i, what := range []string{"first", "last"} {
-		index := 1 + i*len(key)
-		end := strings.Join(rows[0][index:index+len(key)], ", ")
-		if key[0].Family == sqldb.FamilyBytes || len(end) > 200 || !utf8.ValidString(end) {
-			end = fmt.Sprintf("%x", sha256.Sum256([]byte(end)))
+	found := rows[0]
+	for _, t := range tables {
+		key, count := t.Order(), found[0]
+		found = found[1:]
+		text := count + " rows"
+		for _, what := range []string{"first", "last"} {
+			end := strings.Join(found[:len(key)], ", ")
+			found = found[len(key):]
+			if len(key) == 0 || count == "0" {
+				continue
+			}
+			if key[0].Family == sqldb.FamilyBytes || len(end) > 200 || !utf8.ValidString(end) {
+				end = fmt.Sprintf("%x", sha256.Sum256([]byte(end)))
+			}
+			text += ", " + what + " key " + end
 		}
-		text += ", " + what + " key " + end
+		texts = append(texts, text)
 	}
-	return text, nil
+	return texts, nil
 }
 
 // rowsIn returns how many rows a table had, by its fingerprint.
