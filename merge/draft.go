@@ -774,11 +774,13 @@ func (d *drafter) counted(table, column string) (spans []keySpan) {
 // addresses and hashes do.
 func (d *drafter) sparse(table, column string) bool {
 	rows, widest := int64(0), int64(0)
-	for _, db := range d.having(table, column) {
-		rows += d.Number(db, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(table)))
-	}
 	for _, s := range d.counted(table, column) {
 		widest = max(widest, s.width())
+	}
+	for _, db := range d.having(table, column) {
+		if rows < widest/10_000 {
+			rows += d.Number(db, db.SQL("SELECT COUNT(*) FROM ", db.Kind.Quote(table)))
+		}
 	}
 	return rows < widest/10_000
 }

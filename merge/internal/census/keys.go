@@ -155,9 +155,9 @@ func exactly(d *sqldb.DB, v any) (x int64, ok bool) {
 	if _, is := v.(int64); !is && d.Kind.Untyped() { // it may be a BLOB of digits
 		return 0, false
 	}
-	text := sqldb.Text(v)
+	text, digits := sqldb.Text(v), [20]byte{}
 	x, err := strconv.ParseInt(text, 10, 64)
-	return x, err == nil && x != null && decimal(x) == text
+	return x, err == nil && x != null && string(strconv.AppendInt(digits[:0], x, 10)) == text
 }
 
 func decimal(x int64) string { return strconv.FormatInt(x, 10) }

@@ -49,6 +49,8 @@ type database struct {
 	conn   *sql.Conn
 	tables map[string]*relation
 	fail   func(error)
+	// sequences are those of MariaDB that give columns their defaults, by table and column.
+	sequences map[[2]string]string
 }
 
 // open takes a connection to a database, prepares its session and reads its catalog. No error holds a DSN.
@@ -692,13 +694,16 @@ func (d *database) sequence(ctx context.Context, table, column string) string {
 				WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
 			pg_get_serial_sequence($1::text, $2::text))`, d.kind.quote(table), column)
 	}
-	def := d.text(ctx, "SELECT column_default FROM information_schema.columns "+
-		"WHERE table_schema = DATABASE() AND table_name = ? AND column_name = ?", table, column)
-	name, ok := strings.CutPrefix(strings.Trim(def, "()"), "nextval(")
-	if !ok {
-		return ""
+	if d.sequences == nil {
+		d.sequences = map[[2]string]string{}
+		for _, row := range d.texts(ctx, "SELECT table_name, column_name, column_default FROM "+
+			"information_schema.columns WHERE table_schema = DATABASE() AND column_default LIKE '%nextval(%'") {
+			if name, ok := strings.CutPrefix(strings.Trim(row[2], "()"), "nextval("); ok {
+				d.sequences[[2]string{row[0], row[1]}] = name
+			}
+		}
 	}
-	return name
+	return d.sequences[[2]string{table, column}]
 }
 
 // Things reads what a database has besides rows. The name is that of its kind: sqlite, mysql or postgres. A
