@@ -100,7 +100,7 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 			return wayAttach, c.insertSelect("merge_source."), nil
 		}
 	case sqldb.MySQL:
-		if same, err := target.SameInstance(ctx, source); err != nil || !same {
+		if beside, err := c.src.owner.beside(ctx, target); err != nil || !beside {
 			return wayRows, nil, err
 		}
 		// Without the right to read there, rows go through this program.

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -59,7 +60,21 @@ func (src *sourceTable) shareOf(table string) tableServer {
 // server is a source of the plan and its database.
 type server struct {
 	Server
-	db *sqldb.DB
+	db    *sqldb.DB
+	known *bool // whether it is beside the target
+}
+
+// beside reports whether the server of the target has this database, too. The answer holds for the sessions
+// that a merge has, so it is asked for once.
+func (s *server) beside(ctx context.Context, target *sqldb.DB) (bool, error) {
+	if s.known == nil {
+		same, err := target.SameInstance(ctx, s.db)
+		if err != nil {
+			return false, err
+		}
+		s.known = &same
+	}
+	return *s.known, nil
 }
 
 // pair is a column of a source and the column of the target that it is copied to.
