@@ -606,3 +606,27 @@ func TestVerifyNamesAListThatNobodyHasDeclaredHoweverShortItIs(t *testing.T) {
 		}
 	})
 }
+
+// Keys that move with the heroes they belong to cannot be equal, and nobody compares them. Those of no hero stay,
+// and are equal on two servers.
+func TestKeysThatDoNotMoveAreCompared(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
+			"CREATE TABLE deeds (hero_id INTEGER NOT NULL, kind INTEGER NOT NULL, PRIMARY KEY (hero_id, kind))"}
+		rows := []string{"INSERT INTO heroes VALUES (1, 1), (2, 2)", "INSERT INTO deeds VALUES (1, 1), (2, 1), (0, 7)"}
+		for when, orphans := range map[string]int{"hero_id <> 0": 0, "": 2} {
+			_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+				"heroes": {Policy: merge.Copy, Renumber: merge.Apart},
+				"deeds": {Policy: merge.Copy, References: []merge.Reference{{Column: "hero_id", Table: "heroes",
+					When: when}}},
+			}, rows, rows)
+			plan.Apart = "all"
+			_, found := problems(t, open(t, plan))
+			keys := found[merge.CodePrimaryKey]
+			if len(keys) != 1 || keys[0].Table != "deeds" || keys[0].Count != 1 || len(found[merge.CodeOrphan]) != orphans {
+				t.Errorf("when %q: %v", when, found)
+			}
+		}
+	})
+}
