@@ -110,13 +110,16 @@ type drafter struct {
 	stays  map[place]bool        // columns that hold keys of what is installed with the game
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
-	pieces  map[place]map[int]pieces // of texts, by server
+	// documents are texts in the documents of columns, by path and server.
+	documents map[place]map[string][][]string
+	pieces    map[place]map[int]pieces // of texts, by server
 }
 
 func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
 		pieces: map[place]map[int]pieces{}, stays: map[place]bool{}, ranges: map[place][]keySpan{},
+		documents: map[place]map[string][][]string{},
 	}
 }
 

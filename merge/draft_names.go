@@ -370,13 +370,31 @@ func (d *drafter) areNames(texts [][]string, named place, least, tenths int) str
 
 // inDocuments returns the path to names in the documents of a column, if there is one, and the evidence.
 func (d *drafter) inDocuments(table, column string, named place) (path, evidence string) {
+	enough := func(texts []string) bool { return len(texts) >= manyNames }
+	for path, texts := range sorted(d.documentsIn(place{table, column})) {
+		if !slices.ContainsFunc(texts, enough) {
+			continue
+		}
+		if evidence := d.areNames(texts, named, manyNames, halfOfTen); evidence != "" {
+			return path, evidence
+		}
+	}
+	return "", ""
+}
+
+// documentsIn returns some texts of the documents of a column by their paths and servers.
+func (d *drafter) documentsIn(text place) map[string][][]string {
+	if found, known := d.documents[text]; known {
+		return found
+	}
 	found := map[string][][]string{}
-	for i, db := range d.having(table, column) {
-		text, where := d.reading(i, table, column)
-		rows := d.Rows(db, db.SQL("SELECT SUBSTR(", text, ", 1, ", strconv.Itoa(census.MaxChars),
+	d.documents[text] = found
+	for i, db := range d.having(text.table, text.column) {
+		read, where := d.reading(i, text.table, text.column)
+		rows := d.Rows(db, db.SQL("SELECT SUBSTR(", read, ", 1, ", strconv.Itoa(census.MaxChars),
 			")", where, " <> '' LIMIT ", strconv.Itoa(sampled)))
 		for _, row := range rows {
-			for _, v := range census.Values(row[0], column) {
+			for _, v := range census.Values(row[0], text.column) {
 				if found[v.Path] == nil {
 					found[v.Path] = make([][]string, len(d.ws.servers))
 				}
@@ -387,14 +405,5 @@ func (d *drafter) inDocuments(table, column string, named place) (path, evidence
 			}
 		}
 	}
-	enough := func(texts []string) bool { return len(texts) >= manyNames }
-	for path, texts := range sorted(found) {
-		if !slices.ContainsFunc(texts, enough) {
-			continue
-		}
-		if evidence := d.areNames(texts, named, manyNames, halfOfTen); evidence != "" {
-			return path, evidence
-		}
-	}
-	return "", ""
+	return found
 }
