@@ -605,8 +605,9 @@ func (c *idCheck) disjoint(j *tableJob, k sqldb.UniqueKey) bool {
 		slices.ContainsFunc(k.Columns(), func(name string) bool { return c.own(j, name) }))
 }
 
-// moves reports whether columns of a key follow renumbered tables, and hold nothing but numbers among the keys
-// that these tables have on the server of the row. Such numbers move together, to where no other server has any.
+// moves reports whether columns of a key follow renumbered tables, and hold nothing but numbers among the
+// keys that these tables have on the server of the row. Such numbers move together, to where no other server
+// has any.
 func (c *idCheck) moves(j *tableJob, k sqldb.UniqueKey) bool {
 	covered := func(l link) bool { return slices.ContainsFunc(l.columns(), k.Covers) }
 	given := func(name string) bool { return j.plan.Set[name] != "" }

@@ -500,9 +500,9 @@ const mostGaps = 10_000
 // mostUnited is how many columns one statement reads. SQLite unites 500 results at most.
 const mostUnited = 50
 
-// outside returns the ranges of at least so many numbers in which some columns of a database have no value. In
-// a column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or of a
-// document.
+// outside returns the ranges of at least so many numbers in which some columns of a database have no value.
+// In a column that is no whole number, each run of digits may be a key: of a decimal, of a text, of a list or
+// of a document.
 func (g *gapSearch) outside(all ranges, d *sqldb.DB, columns []holding, need int64) ranges {
 	type value struct{ shown, from string }
 	var whole []value

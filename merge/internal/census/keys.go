@@ -105,8 +105,8 @@ type holdings map[string][]int64
 // null stands for NULL.
 const null int64 = math.MinInt64
 
-// readTable reads the whole numbers of a table of so many rows. It returns nil if these are more than so many,
-// or none.
+// readTable reads the whole numbers of a table of so many rows. It returns nil if these are more than so
+// many, or none.
 func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, count int64, most int) (
 	held holdings, cells int) {
 	var names []string

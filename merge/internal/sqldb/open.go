@@ -193,7 +193,7 @@ func unlimited(k Kind) []string {
 	}[k]
 }
 
-// adjust sets what only makes statements faster, so a server that does not allow it does the same more slowly.
+// adjust sets what only makes statements faster. A server that does not allow it does the same more slowly.
 // The session of the target sorts and compares the keys of some hundred thousand rows in memory. With the
 // defaults, which are meant for many sessions at a time, that goes through files and takes several times as
 // long.
@@ -207,7 +207,7 @@ func adjust(ctx context.Context, d *DB, target bool) {
 	if !target {
 		room = nil
 	}
-	if d.Kind == MySQL { // To start threads takes it longer than to count a small table. MariaDB has none of these.
+	if d.Kind == MySQL { // To start threads takes longer than to count a small table. MariaDB has none of them.
 		room = append(room, "SET SESSION innodb_parallel_read_threads = 1")
 	}
 	for _, s := range room {
