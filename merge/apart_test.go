@@ -628,5 +628,16 @@ func TestKeysThatDoNotMoveAreCompared(t *testing.T) {
 				t.Errorf("when %q: %v", when, found)
 			}
 		}
+		// A server without heroes has no keys that move, and -1 is none.
+		none := []string{"INSERT INTO deeds VALUES (-1, 1), (-1, 2)"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart},
+			"deeds":  {Policy: merge.Copy, References: []merge.Reference{{Column: "hero_id", Table: "heroes"}}},
+		}, none, none)
+		plan.Apart = "all"
+		_, found := problems(t, open(t, plan))
+		if keys := found[merge.CodePrimaryKey]; len(keys) != 1 || keys[0].Count != 2 {
+			t.Errorf("without heroes: %v", found)
+		}
 	})
 }

@@ -628,7 +628,7 @@ func (c *idCheck) moves(j *tableJob, k sqldb.UniqueKey) bool {
 		var within []string
 		for _, l := range links {
 			source, span := src.table.Column(l.column), c.ws.offsets.spans[l.parent][src.server]
-			if source.Family != sqldb.FamilyInt || c.ws.jobs[l.parent].sources[src.server] == nil {
+			if source.Family != sqldb.FamilyInt || span.greatest < 0 { // without a parent there, too
 				return true
 			}
 			within = append(within, fmt.Sprintf("%s BETWEEN %d AND %d", src.sel.by(source), span.least,
