@@ -328,7 +328,7 @@ func (r *reader) modify(columns []*column, count bool) (statements []string) {
 		return nil
 	}
 	statements = append(statements, "SET @snowflake_mode = @@SESSION.sql_mode, "+
-		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'")
+		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'")
 	var again []string
 	for _, f := range r.foreigns {
 		if f.Definition != "" && f.involves(columns) {

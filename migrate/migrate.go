@@ -159,8 +159,10 @@ func (r *reader) called(table, name string) *column {
 		return c
 	}
 	for _, c := range r.columns {
+		// The table that is found must be that of the column, and no other one or a view.
+		column := r.Quote(c.Table) + "." + r.Quote(name)
 		if strings.EqualFold(c.Table, table) && strings.EqualFold(c.Name, name) &&
-			r.db.Exec("SELECT "+r.Quote(name)+" FROM "+r.Quote(table)+" WHERE 1 = 0").Error == nil {
+			r.db.Exec("SELECT "+column+" FROM "+r.Quote(table)+" WHERE 1 = 0").Error == nil {
 			return c
 		}
 	}
