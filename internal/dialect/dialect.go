@@ -251,9 +251,9 @@ const MapLock = "1399746423, 1"
 
 // Exclusive returns the statements that take the lock of the database of a table, and give it back. On MySQL
 // the first one waits for 1 s, and returns 0 if somebody else has it still. Elsewhere there is none that
-// gives it back, because it is the lock of a transaction, and on SQLite that of a transaction that writes: it
-// makes a table that is gone with the next statement.
-func (k Kind) Exclusive(table string) (take []string, release string) {
+// gives it back, because it is the lock of a transaction, and on SQLite that of a transaction that writes: to
+// the table if it is there, or else by making a table that is gone with the next statement.
+func (k Kind) Exclusive(table string, there bool) (take []string, release string) {
 	switch k {
 	case PostgreSQL:
 		return []string{"SELECT 1 FROM pg_advisory_xact_lock(" + MapLock + ")"}, ""
@@ -264,6 +264,9 @@ func (k Kind) Exclusive(table string) (take []string, release string) {
 		}
 		lock := "(CONCAT('snowflake_shards_', CRC32(LOWER(" + database + ")))"
 		return []string{"SELECT COALESCE(GET_LOCK" + lock + ", 1), 0)"}, "DO RELEASE_LOCK" + lock + ")"
+	}
+	if there {
+		return []string{"DELETE FROM " + k.Quoted(table) + " WHERE 1 = 0"}, ""
 	}
 	lock := k.Quoted(table + "_lock")
 	return []string{"CREATE TABLE " + lock + " (n INTEGER)", "DROP TABLE " + lock}, ""

@@ -283,7 +283,10 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 // Lock keeps others from changing the entries, and from making tables by them, until a transaction has ended
 // that will replace entries.
 func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
-	take, _ := lock(tx)
+	take, _, err := lock(tx)
+	if err != nil {
+		return err
+	}
 	return execEach(tx.WithContext(ctx), take)
 }
 

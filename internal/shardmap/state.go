@@ -327,7 +327,10 @@ var errNoLock = errors.New("the server has no lock for the shard map")
 
 // exclusively runs a transaction while no other one changes the entries, or makes a table by them.
 func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
-	take, release := lock(db)
+	take, release, err := lock(db)
+	if err != nil {
+		return err
+	}
 	if release != "" {
 		// A context that ends would give the connection back to the pool with the lock.
 		ctx := db.Statement.Context
@@ -386,8 +389,13 @@ func execEach(tx *gorm.DB, statements []string) error {
 }
 
 // lock returns the statements that lock the entries in a database.
-func lock(db *gorm.DB) (take []string, release string) {
-	return dialect.Kind(db.Name()).Exclusive(InternalTable(db, ShardsTable))
+func lock(db *gorm.DB) (take []string, release string, err error) {
+	table, there := InternalTable(db, ShardsTable), true
+	if dialect.Kind(db.Name()).Embedded() {
+		there, err = hasTableIn(db, table)
+	}
+	take, release = dialect.Kind(db.Name()).Exclusive(table, there)
+	return take, release, err
 }
 
 // Alone runs do in a transaction while nobody changes an entry, or makes a table, in a database. What it does

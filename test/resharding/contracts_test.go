@@ -520,7 +520,7 @@ func TestNoEntryIsClosedBeforeTheLocksOfAllDatabasesAreFree(t *testing.T) {
 		other := target.OpenDSN(t, dsns[1], nil)
 		p := startRouter(t, target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil))
 		orders := p.create(20)
-		take, release := dialect.Kind(other.Name()).Exclusive("snowflake_shards")
+		take, release := dialect.Kind(other.Name()).Exclusive("snowflake_shards", true)
 		tx, look, taken := other.Begin(), target.OpenDSN(t, dsns[0], nil), 0
 		must(t, tx.Raw(take[0]).Scan(&taken).Error, "the lock")
 		moved := make(chan error, 1)

@@ -100,7 +100,7 @@ func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
 		dsns := []string{target.Shared(t).DSN(t)}
 		r, db := startRouter(t, target, dsns), target.OpenDSN(t, dsns[0], nil)
 		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
-		take, release := dialect.Kind(db.Name()).Exclusive("snowflake_shards")
+		take, release := dialect.Kind(db.Name()).Exclusive("snowflake_shards", true)
 		tx, taken := db.Begin(), 0
 		must(t, tx.Raw(take[0]).Scan(&taken).Error, "the lock")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
