@@ -283,3 +283,22 @@ func TestWhatIsCalledLikeItsOwnTableIsNoKeyOfItByItsName(t *testing.T) {
 			"notes.note_id": "plain, perhaps notes.id"})
 	})
 }
+
+// A member may name the member who has invited it, and another table may have the same keys. The question has to be
+// about the own table.
+func TestWhatIsCalledLikeItsOwnTableIsAskedAboutAsItsKey(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, members int) []string {
+			statements := []string{"CREATE TABLE members (" + countedKey(target) + ", member_id INTEGER)",
+				"CREATE TABLE posts (" + countedKey(target) + ", level INTEGER)"}
+			for n := 1; n <= members; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO members (member_id) VALUES (%d)",
+					1+pick(seed+n, members)), fmt.Sprintf("INSERT INTO posts (level) VALUES (%d)", 1+pick(n, 60)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 300), server(5000, 200)), map[string]string{
+			"members.member_id": "perhaps members.id"})
+	})
+}

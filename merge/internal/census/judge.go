@@ -731,12 +731,14 @@ func (c *Census) section(col Column, m match) []conditional {
 	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
 }
 
-// maxKinds is how many different values a column may have that tells which rows refer, and how long they may
-// be is maxKind. If no match of all rows is a possible one, fewKinds is as many.
+// maxKinds is how many different values a column may have that tells which rows refer, and maxKind is how long
+// they may be. As long as no match of all rows is a possible one, fewKinds is as many. Of the columns with more
+// values than fewKinds, the first maxTellers are tried, because a table may have many short columns.
 const (
-	fewKinds = 8
-	maxKinds = 64
-	maxKind  = 255
+	fewKinds   = 8
+	maxKinds   = 64
+	maxTellers = 8
+	maxKind    = 255
 )
 
 // teller is a column that may tell which rows of its table refer.
@@ -758,9 +760,14 @@ func (c *Census) selectorsOf(col Column, most int) (some []Column) {
 		})
 		c.selectors[col.Table] = sqldb.Mapped(all, func(by Column) teller { return teller{by, len(kinds[by])} })
 	}
+	left := maxTellers
 	for _, by := range c.selectors[col.Table] {
-		if by.Column != col && by.kinds > 1 && by.kinds <= most {
-			some = append(some, by.Column)
+		few := by.kinds <= fewKinds
+		if by.Column == col || by.kinds < 2 || !few && (by.kinds > most || left == 0) {
+			continue
+		}
+		if some = append(some, by.Column); !few {
+			left--
 		}
 	}
 	return some

@@ -868,7 +868,7 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	own := slices.Contains(c.keys, col) && c.wordsOf(col.Table)[0] == last && len(words) > 1
 	itself := []string{plain(key.Table) + name, joined + name, last + name}
 	if col.Table == key.Table && slices.Contains(itself, column) {
-		return 0, false // the friend of a row of friends is a hero
+		return 1, false // the friend of a row of friends is a hero
 	}
 	switch {
 	case same && tells && only, column == plain(key.Table)+name, column == joined+name,
