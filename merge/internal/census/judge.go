@@ -731,9 +731,9 @@ func (c *Census) section(col Column, m match) []conditional {
 	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
 }
 
-// maxKinds is how many different values a column may have that tells which rows refer, and maxKind is how long
-// they may be. As long as no match of all rows is a possible one, fewKinds is as many. Of the columns with more
-// values than fewKinds, the first maxTellers are tried, because a table may have many short columns.
+// maxKinds is how many different values a column may have that tells which rows refer, and maxKind is how
+// long they may be. As long as no match of all rows is a possible one, fewKinds is as many. Of the columns
+// with more values than fewKinds, the first maxTellers are tried, because a table may have many short columns.
 const (
 	fewKinds   = 8
 	maxKinds   = 64
