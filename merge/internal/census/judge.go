@@ -733,7 +733,8 @@ func (c *Census) section(col Column, m match) []conditional {
 
 // maxKinds is how many different values a column may have that tells which rows refer, and maxKind is how
 // long they may be. As long as no match of all rows is a possible one, fewKinds is as many. Of the columns
-// with more values than fewKinds, the first maxTellers are tried, because a table may have many short columns.
+// with more values than fewKinds, only the first maxTellers are tried, because a table may have many short
+// columns.
 const (
 	fewKinds   = 8
 	maxKinds   = 64
