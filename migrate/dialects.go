@@ -109,7 +109,9 @@ const (
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-	WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
+	WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') 
+		AND a.attinhcount = 0 -- a partition follows its table
+	ORDER BY c.relname, a.attnum`
 
 	postgresIndexes = `SELECT c.relname AS "table", x.relname AS "index", a.attname AS "column",
 		i.indisprimary AS "primary"
@@ -164,7 +166,7 @@ func writePostgreSQL(r *reader) error {
 		p.Forward = append(p.Forward, alter(c)+" TYPE bigint")
 	}
 	for _, key := range r.back {
-		greatest := "COALESCE((SELECT max(" + r.Quote(key.Name) + ") FROM " + r.Quote(key.Table) + "), 1)"
+		greatest := "(SELECT GREATEST(max(" + r.Quote(key.Name) + "), 1) FROM " + r.Quote(key.Table) + ")"
 		identity := strings.HasPrefix(key.Counts, "an identity")
 		if key.Sequence != "" && !identity {
 			// A sequence of serial ends with 32 bits. The name is SQL already, and inside of a text here.
@@ -208,7 +210,7 @@ const (
 		"CASE WHEN c.extra LIKE '%auto_increment%' THEN 'AUTO_INCREMENT' ELSE '' END AS counts " +
 		"FROM information_schema.columns c JOIN information_schema.tables t " +
 		"ON t.table_schema = c.table_schema AND t.table_name = c.table_name " +
-		"WHERE c.table_schema = DATABASE() AND t.table_type = 'BASE TABLE' " +
+		"WHERE c.table_schema = DATABASE() AND t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') " +
 		"ORDER BY c.table_name, c.ordinal_position"
 
 	mysqlIndexes = "SELECT table_name AS `table`, index_name AS `index`, column_name AS `column`, " +
@@ -322,47 +324,59 @@ func writeMySQL(r *reader) error {
 }
 
 // modify changes columns in a session of one mode. In those of applications, a table that counts again would
-// give the key 0 another value, and one with dates of zeros could not be changed.
-func (r *reader) modify(columns []*column, count bool) (statements []string) {
+// give the key 0 another value, and one with dates of zeros could not be changed. Columns without foreign
+// keys come first, because each statement is committed by itself: one that fails there costs no foreign key.
+func (r *reader) modify(columns []*column, count bool) []string {
 	if len(columns) == 0 {
 		return nil
 	}
-	statements = append(statements, "SET @snowflake_mode = @@SESSION.sql_mode, "+
-		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'")
-	var again []string
+	var free, dropped, bound, again []string
 	for _, f := range r.foreigns {
 		if f.Definition != "" && f.involves(columns) {
-			statements = append(statements, "ALTER TABLE "+r.Quote(f.Table)+" DROP FOREIGN KEY "+r.Quote(f.Name))
+			dropped = append(dropped, "ALTER TABLE "+r.Quote(f.Table)+" DROP FOREIGN KEY "+r.Quote(f.Name))
 			again = append(again, "ALTER TABLE "+r.Quote(f.Table)+" ADD "+f.Definition)
 		}
 	}
 	for _, c := range columns {
-		statements = append(statements, "ALTER TABLE "+r.Quote(c.Table)+" MODIFY COLUMN "+r.Quote(c.Name)+" "+
+		list := &free
+		if slices.ContainsFunc(r.foreigns, func(f foreign) bool { return f.involves([]*column{c}) }) {
+			list = &bound
+		}
+		*list = append(*list, "ALTER TABLE "+r.Quote(c.Table)+" MODIFY COLUMN "+r.Quote(c.Name)+" "+
 			c.counting(count))
 	}
-	return append(append(statements, again...), "SET SESSION sql_mode = @snowflake_mode")
+	end := "SET SESSION sql_mode = @snowflake_mode"
+	begin := "SET @snowflake_mode = @@SESSION.sql_mode, " +
+		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+	return slices.Concat([]string{begin}, free, dropped, bound, again, []string{end})
 }
 
 const (
-	sqliteTables = "SELECT name, sql FROM sqlite_master WHERE type = 'table' " +
-		"AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+	// sqliteTables leaves out virtual tables and those in which they keep their rows. SQLite calls the latter
+	// shadow tables, where it has the module of the virtual one. Without it, their names tell those of its own
+	// modules.
+	sqliteTables = "SELECT m.name, m.sql FROM sqlite_master m JOIN pragma_table_list l ON l.name = m.name " +
+		"WHERE l.schema = 'main' AND l.type = 'table' AND m.type = 'table' " +
+		"AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND NOT EXISTS (SELECT 1 FROM sqlite_master v " +
+		"WHERE v.sql LIKE 'CREATE VIRTUAL%' AND substr(m.name, 1, length(v.name)) = v.name " +
+		"AND substr(m.name, length(v.name) + 1) IN ('_data', '_idx', '_content', '_docsize', '_config', " +
+		"'_segments', '_segdir', '_stat', '_node', '_parent', '_rowid'))"
 
 	sqliteColumns = "SELECT m.name AS `table`, c.name AS name, c.type AS type " +
-		"FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid"
+		"FROM (" + sqliteTables + ") m JOIN pragma_table_info(m.name) c ORDER BY m.name, c.cid"
 
 	sqliteKeys = "SELECT m.name AS `table`, '' AS `index`, c.name AS `column`, 1 AS `primary` " +
-		"FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.pk > 0 " +
-		"ORDER BY m.name, c.pk"
+		"FROM (" + sqliteTables + ") m JOIN pragma_table_info(m.name) c WHERE c.pk > 0 ORDER BY m.name, c.pk"
 
 	sqliteIndexes = "SELECT m.name AS `table`, i.name AS `index`, c.name AS `column`, 0 AS `primary` " +
-		"FROM sqlite_master m JOIN pragma_index_list(m.name) i JOIN pragma_index_info(i.name) c " +
-		"WHERE m.type = 'table' AND i.\"unique\" = 1 AND i.partial = 0 AND i.origin <> 'pk' " +
+		"FROM (" + sqliteTables + ") m JOIN pragma_index_list(m.name) i JOIN pragma_index_info(i.name) c " +
+		"WHERE i.\"unique\" = 1 AND i.partial = 0 AND i.origin <> 'pk' " +
 		"AND c.name IS NOT NULL ORDER BY m.name, i.name, c.seqno"
 
 	sqliteForeigns = "SELECT m.name AS `table`, CAST(f.id AS text) AS name, f.\"from\" AS `column`, " +
 		"f.\"table\" AS parent, COALESCE(f.\"to\", (SELECT k.name FROM pragma_table_info(f.\"table\") k " +
-		"WHERE k.pk = f.seq + 1), '') AS refers FROM sqlite_master m " +
-		"JOIN pragma_foreign_key_list(m.name) f WHERE m.type = 'table' ORDER BY m.name, f.id, f.seq"
+		"WHERE k.pk = f.seq + 1), '') AS refers FROM (" + sqliteTables + ") m " +
+		"JOIN pragma_foreign_key_list(m.name) f ORDER BY m.name, f.id, f.seq"
 )
 
 // describeSQLite reads how the tables were made, and finds out which keys are counted by that.
@@ -372,7 +386,6 @@ func describeSQLite(_ context.Context, r *reader) error {
 	for _, t := range tables {
 		r.ddl[t.Name] = t.SQL
 	}
-	r.columns = slices.DeleteFunc(r.columns, func(c *column) bool { return r.ddl[c.Table] == "" })
 	for _, c := range r.columns {
 		if strings.Contains(strings.ToUpper(c.Type), "INT") {
 			c.Bits = 64 // whatever the name of the type is
@@ -385,11 +398,14 @@ func describeSQLite(_ context.Context, r *reader) error {
 }
 
 var (
-	createTable   = regexp.MustCompile(`(?i)^CREATE\s+TABLE\s+`)
 	autoIncrement = regexp.MustCompile(`(?i)\s+AUTOINCREMENT\b`)
 	strictTable   = regexp.MustCompile(`(?i)\bSTRICT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
-	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?`)
+	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?(\s+ON\s+CONFLICT\s+\w+)?`)
+	comment       = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/`)
+	leading       = regexp.MustCompile(`(?s)^(\s|` + comment.String() + `)*`)
+	// aside is what has no meaning for the structure of a statement: texts, quoted names and comments.
+	aside = regexp.MustCompile(`(?s)'[^']*'|"[^"]*"|` + "`[^`]*`" + `|\[[^]]*\]|` + comment.String())
 )
 
 // writeSQLite makes tables anew, because SQLite cannot change the type of a column. A statement that renames
@@ -397,11 +413,48 @@ var (
 // before.
 func writeSQLite(r *reader) (err error) {
 	forward := slices.DeleteFunc(slices.Clone(r.keys), func(c *column) bool { return c.Counts == "" })
+	if err := r.refuseRowids(forward); err != nil {
+		return err
+	}
 	if r.plan.Forward, err = r.rebuild(forward, plainKey); err != nil {
 		return err
 	}
-	r.plan.Back, err = r.rebuild(r.back, countingKey)
+	back := slices.DeleteFunc(slices.Clone(r.back), func(c *column) bool {
+		return dialect.Rowid("INTEGER", r.ddl[c.Table]) == "" // without a rowid it cannot count
+	})
+	r.plan.Back, err = r.rebuild(back, countingKey)
 	return err
+}
+
+// refuseRowids refuses keys of tables that the schema reads by their rowids, because those are the keys now
+// and will be other numbers.
+func (r *reader) refuseRowids(keys []*column) error {
+	readers, err := scan[struct{ Type, Name, Owner, SQL string }](r, "SELECT type, name, "+
+		"tbl_name AS owner, sql FROM sqlite_master "+
+		"WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%' ORDER BY name")
+	if err != nil {
+		return fmt.Errorf("migrate: the triggers and views: %w", err)
+	}
+	for _, key := range keys {
+		table := regexp.QuoteMeta(key.Table)
+		content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + table + "[\"'`\\],)\\s]")
+		for _, reader := range readers {
+			names := table
+			if reader.Type == "trigger" && reader.Owner == key.Table {
+				names += "|new|old"
+			}
+			qualified := regexp.MustCompile("(?i)(^|\\W)(" + names + ")[\"`\\]]?\\s*\\.\\s*[\"`\\[]?" +
+				`(rowid|_rowid_|oid)\b`)
+			found := qualified.FindStringSubmatch(reader.SQL)
+			if len(found) > 0 && r.column(key.Table, found[3]) == nil || content.MatchString(reader.SQL) &&
+				!strings.Contains(strings.ToLower(reader.SQL), "content_rowid") {
+				return fmt.Errorf("%w: %s reads the table %s by its rowid, which will not be its key any more: "+
+					"make it anew so that it reads %s, in a full-text table by content_rowid='%[4]s'",
+					ErrDatabase, reader.Name, key.Table, key.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // change gives a key another definition, beside the other parts of its table.
@@ -446,25 +499,28 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 // rewritten returns the definition of a table from its opening parenthesis on, with another definition of its
 // key.
 func rewritten(ddl string, key *column, other change) (string, error) {
-	_, body := word(createTable.ReplaceAllLiteralString(ddl, "")) // the name itself may have a parenthesis
-	open, end := strings.IndexByte(body, '('), strings.LastIndexByte(body, ')')
+	plain := aside.ReplaceAllStringFunc(ddl, func(s string) string { return strings.Repeat("_", len(s)) })
+	open, end := strings.IndexByte(plain, '('), strings.LastIndexByte(plain, ')')
 	if open < 0 || end < open {
 		return "", fmt.Errorf("%w: the table %s is not made of columns: %s", ErrDatabase, key.Table, ddl)
 	}
-	parts := split(body[open+1 : end])
+	parts := split(ddl[open+1:end], plain[open+1:end])
 	for i, part := range parts {
 		name, rest := word(part)
 		if !strings.EqualFold(name, key.Name) {
 			continue
 		}
 		indent := part[:len(part)-len(strings.TrimLeft(part, " \t\r\n"))]
-		definition, others := other(rest, append(slices.Clone(parts[:i]), parts[i+1:]...))
-		if name, found := strings.CutPrefix(definition, "big"); found && strictTable.MatchString(body[end+1:]) {
+		bare := aside.ReplaceAllStringFunc(rest, func(s string) string {
+			return leading.ReplaceAllLiteralString(s, " ")
+		})
+		definition, others := other(bare, append(slices.Clone(parts[:i]), parts[i+1:]...))
+		if name, found := strings.CutPrefix(definition, "big"); found && strictTable.MatchString(plain[end+1:]) {
 			definition = name // a STRICT table knows no bigint, and its int has 64 bits as well
 		}
 		quoted := dialect.Kind(dialect.SQLite).Quote(key.Name)
 		all := slices.Insert(slices.Clone(others), i, indent+quoted+" "+definition)
-		return "(" + strings.Join(all, ",") + ")" + body[end+1:], nil
+		return "(" + strings.Join(all, ",") + ")" + ddl[end+1:], nil
 	}
 	return "", fmt.Errorf("%w: the column %s does not stand in the definition of the table %s: %s", ErrDatabase,
 		key.Name, key.Table, ddl)
@@ -477,6 +533,11 @@ func plainKey(definition string, rest []string) (string, []string) {
 	if !notNull.MatchString(constraints) {
 		constraints = " NOT NULL" + constraints
 	}
+	for i, part := range rest {
+		if isKey(part) {
+			rest[i] = autoIncrement.ReplaceAllString(part, "")
+		}
+	}
 	return "bigint " + strings.TrimSpace(constraints), rest
 }
 
@@ -488,37 +549,27 @@ func countingKey(definition string, rest []string) (string, []string) {
 	if inline == "" {
 		inline = "PRIMARY KEY"
 		constraints = constraints + " " + inline
-		rest = slices.DeleteFunc(rest, func(part string) bool {
-			if first, after := word(part); strings.EqualFold(first, "CONSTRAINT") {
-				_, part = word(after) // its name
-			}
-			found := primaryKey.FindStringIndex(strings.TrimSpace(part))
-			return len(found) > 0 && found[0] == 0
-		})
+		rest = slices.DeleteFunc(rest, isKey)
 	}
 	constraints = strings.Replace(constraints, inline, inline+" AUTOINCREMENT", 1)
 	return "integer " + strings.TrimSpace(constraints), rest
 }
 
-// split cuts the inside of a definition at its commas that are in no parentheses and in no quotes.
-func split(body string) (parts []string) {
-	depth, start, closing := 0, 0, byte(0)
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case closing != 0:
-			if c == closing {
-				closing = 0
-			}
-		case c == '\'' || c == '"' || c == '`':
-			closing = c
-		case c == '[':
-			closing = ']'
-		case c == '-' && strings.HasPrefix(body[i:], "--"):
-			closing = '\n'
-		case c == '/' && strings.HasPrefix(body[i:], "/*"):
-			if end := strings.Index(body[i:], "*/"); end > 0 {
-				i += end + 1
-			}
+// isKey reports whether a part of a definition is the primary key, and no column.
+func isKey(part string) bool {
+	if first, after := word(part); strings.EqualFold(first, "CONSTRAINT") {
+		_, part = word(after) // its name
+	}
+	first, _ := word(part)
+	return strings.EqualFold(first, "PRIMARY") && primaryKey.MatchString(part)
+}
+
+// split cuts the inside of a definition at its commas that are in no parentheses, as its plain form shows
+// them.
+func split(body, plain string) (parts []string) {
+	depth, start := 0, 0
+	for i, c := range []byte(plain) {
+		switch {
 		case c == '(':
 			depth++
 		case c == ')':
@@ -530,7 +581,7 @@ func split(body string) (parts []string) {
 	return append(parts, body[start:])
 }
 
-// word cuts the first word off, without its quotes.
+// word cuts the first word off that is in no comment, without its quotes.
 func word(text string) (first, rest string) {
-	return dialect.Kind(dialect.SQLite).Identifier(strings.TrimLeft(text, " \t\r\n"))
+	return dialect.Kind(dialect.SQLite).Identifier(leading.ReplaceAllLiteralString(text, ""))
 }

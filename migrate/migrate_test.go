@@ -423,3 +423,130 @@ func TestASwitchOverOfMySQLKeepsTheKeyZeroAndDatesOfZeros(t *testing.T) {
 		}
 	})
 }
+
+// A full-text or a spatial index of SQLite keeps its own tables, whose keys are their rowids, and reads them by
+// those. Made anew they are broken.
+func TestTablesInsideOfAnIndexOfSQLiteAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE bills (id integer PRIMARY KEY, number integer)",
+			"CREATE TABLE words_of_bills (id integer PRIMARY KEY, body text)",
+			"CREATE VIRTUAL TABLE words USING fts4(body)", "CREATE VIRTUAL TABLE places USING rtree(id, low, high)",
+			"INSERT INTO words (body) VALUES ('alpha beta'), ('gamma')", "INSERT INTO places VALUES (7, 1, 2)")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "bills.id", "words_of_bills.id")
+		run(t, db, plan.Forward)
+		suite.PlainExec(t, db, "INSERT INTO words (body) VALUES ('alpha')", "INSERT INTO places VALUES (8, 1, 2)")
+		for query, want := range map[string]int64{
+			"SELECT count(*) FROM words WHERE words MATCH 'alpha'":    2,
+			"SELECT count(*) FROM places WHERE low <= 1 AND high > 1": 2,
+		} {
+			suite.Same(t, query, suite.PlainOne[int64](t, db, query), want)
+		}
+	})
+}
+
+// The rowid of a table that is made anew is not its key any more. What the schema reads by it would read other rows.
+func TestASwitchOverOfSQLiteIsRefusedWhereTheSchemaReadsRowids(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		for reader, want := range map[string]string{
+			"CREATE VIRTUAL TABLE words USING fts4(content='bills', body)":                               "words",
+			"CREATE TRIGGER noted AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.rowid); END": "noted",
+			"CREATE VIEW numbers AS SELECT \"bills\"._rowid_ FROM bills":                                 "numbers",
+			"CREATE VIEW others AS SELECT notes.rowid, bills.id FROM bills, notes":                       "",
+			"CREATE TRIGGER named AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.id); END":    "",
+		} {
+			db := target.Open(t, nil)
+			suite.PlainExec(t, db, "CREATE TABLE bills (id integer PRIMARY KEY, body text)",
+				"CREATE TABLE notes (bill integer)", reader)
+			_, err := migrate.Read(t.Context(), db)
+			refused := errors.Is(err, migrate.ErrDatabase) && strings.Contains(err.Error(), want+" reads the table bills ")
+			if refused != (want != "") || !refused && err != nil {
+				t.Errorf("%s: %v", reader, err)
+			}
+		}
+	})
+}
+
+// Definitions of keys as people write them.
+func TestKeysOfSQLiteAreSwitchedOverHoweverTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		for _, definition := range []string{
+			"(\n -- the key, first)\n id integer primary key -- counted\n, number text)",
+			"(number text, /* the ( key */ id integer /* PRIMARY KEY */ primary key)",
+			"(number text, id integer, constraint \"the key\" primary key (id autoincrement))",
+			"(id integer constraint pk primary key asc on conflict fail autoincrement, number text, check (number <> ')')) -- (",
+			"([id] integer primary key, number text default 'primary key, )', twice int as (id * 2))",
+		} {
+			db := target.Open(t, nil)
+			suite.PlainExec(t, db, "CREATE TABLE \"bills (\" "+definition, "INSERT INTO \"bills (\" (id, number) VALUES (7, 'a')",
+				"CREATE TABLE plain (id integer PRIMARY KEY, x text) WITHOUT ROWID", "INSERT INTO plain VALUES (1 << 50, 'x')")
+			plan, err := migrate.Read(t.Context(), db)
+			if err != nil {
+				t.Errorf("%s: %v", definition, err)
+				continue
+			}
+			run(t, db, plan.Forward)
+			if err := db.Exec("INSERT INTO \"bills (\" (number) VALUES ('b')").Error; err == nil {
+				t.Errorf("%s: a row without a key was stored", definition)
+			}
+			run(t, db, plan.Back)
+			suite.PlainExec(t, db, "INSERT INTO \"bills (\" (number) VALUES ('b')")
+			suite.Same(t, definition, suite.PlainOne[int64](t, db, "SELECT sum(id) FROM \"bills (\""), 15)
+			again, err := migrate.Read(t.Context(), db)
+			suite.Must(t, err, "Read again")
+			wants(t, again, migrate.Counts, "bills (.id")
+		}
+	})
+}
+
+// A partition has the column of its table, which is changed there.
+func TestPartitionsOfPostgreSQLAreSwitchedOverWithTheirTable(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE bills (id bigserial PRIMARY KEY, number int) PARTITION BY HASH (id)",
+			"CREATE TABLE bills_0 PARTITION OF bills FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+			"CREATE TABLE bills_1 PARTITION OF bills FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+			"INSERT INTO bills (number) VALUES (1), (2), (3)",
+			"CREATE TABLE zeros (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, number int)",
+			"INSERT INTO zeros (id) OVERRIDING SYSTEM VALUE VALUES (0)")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "bills.id", "zeros.id")
+		run(t, db, plan.Forward)
+		suite.PlainExec(t, db, "INSERT INTO bills (id, number) VALUES (1000000000000, 4)")
+		run(t, db, plan.Back)
+		suite.PlainExec(t, db, "INSERT INTO bills (number) VALUES (5)", "INSERT INTO zeros (number) VALUES (5)")
+		suite.Same(t, "the greatest key", suite.PlainOne[int64](t, db, "SELECT max(id) FROM bills"), 1000000000001)
+	})
+}
+
+// MySQL keeps what a statement has done before the one that fails. Foreign keys are away for as short as can be, because
+// a plan that is made while they are does not know them.
+func TestColumnsOfMySQLWithoutForeignKeysAreChangedFirst(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		db := oldDatabase(t, target)
+		versioned := ""
+		if strings.HasPrefix(target.Name, "mariadb") {
+			suite.PlainExec(t, db, "CREATE TABLE versions (id int AUTO_INCREMENT PRIMARY KEY) WITH SYSTEM VERSIONING")
+			versioned = "versions.id"
+		}
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		if !strings.Contains(strings.Join(found(plan, migrate.Counts), " "), versioned) {
+			t.Errorf("the table with versions was not found: %v", plan.Findings)
+		}
+		dropped := slices.IndexFunc(plan.Forward, func(s string) bool { return strings.Contains(s, "DROP FOREIGN KEY") })
+		for i, statement := range plan.Forward {
+			if strings.Contains(statement, "`notes`") && i > dropped {
+				t.Errorf("%q comes behind %q", statement, plan.Forward[dropped])
+			}
+		}
+	})
+}
