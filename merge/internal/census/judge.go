@@ -19,72 +19,14 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 		return cmp.Or(before(a.full(), b.full()), cmp.Compare(b.score(), a.score()),
 			before(c.isAbove(a.key, b.key), c.isAbove(b.key, a.key)))
 	})
-	finding := func(v Verdict, m match, when string, counter ...string) Finding {
-		key := false // 0 is one, and may mean none all the same
-		for i, s := range c.spans[col] {
-			key = key || s.zero && c.spans[m.key][i].zero
-		}
-		none, zero := c.noneOf(col)
-		evidence := m.evidence(zero && !key, counter)
-		if key {
-			v, evidence = min(v, Possible), evidence+"; 0 is a key, too, or means none"
-			none = map[bool]string{true: " >= 0"}[none == " > 0"]
-		}
-		if bare := c.bare(col); none != "" && !strings.Contains(when, bare+" >") {
-			when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
-		}
-		values, _ := m.counts()
-		return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: evidence, Values: values,
-			Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
-	}
 	if !slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct > 0 }) {
 		return []Finding{{Column: col, Verdict: None}}
 	}
 	named := c.byKind(col)
 	partial, whole := matches, []match(nil)
 	if len(named) == 0 && len(matches) > 0 && matches[0].full() {
-		best := matches[0]
-		rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
-		possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
-		switch {
-		case best.certain() && !rival:
-			return []Finding{finding(Reference, best, "")}
-		case possible >= 0: // the name may speak for another one than the best
-			best = matches[possible]
-			named := slices.IndexFunc(matches, func(m match) bool { return m.possible() && isCalled(col, m.key) })
-			if named >= 0 && !matches[named].full() && !isCalled(col, best.key) {
-				// All of few values are keys of a longer table by chance, and some rows were deleted.
-				m := matches[named]
-				return []Finding{finding(Possible, m, "", c.counterExamples(col, m.key)...)}
-			}
-			var all []Finding
-			for _, part := range c.split(col, best) {
-				f := finding(Possible, part.match, part.when)
-				f.partly = true
-				all = append(all, f)
-			}
-			if len(all) == 0 {
-				all = append(all, finding(Possible, best, ""))
-			}
+		if all := c.judgeWhole(col, matches); len(all) > 0 {
 			return all
-		}
-		for _, m := range matches {
-			why := ""
-			switch {
-			case c.leadsBefore(col, m):
-				why = "each leads to a row before its own"
-			case c.repeatsKey(col, m):
-				why = "each row has its own key there"
-			case c.takesKeys(col, m):
-				why = "no database counts these keys, and they go as far as those"
-			case c.differ(col, m):
-				why = "no two rows have the same"
-			default:
-				continue
-			}
-			f := finding(Possible, m, "")
-			f.Evidence += "; " + why
-			return []Finding{f}
 		}
 		// Keys of a longer table say nothing, and so others may, also only in rows of one kind.
 		whole = slices.DeleteFunc(slices.Clone(matches), func(m match) bool { return !m.full() })
@@ -96,12 +38,77 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 	conditions := c.conditions(col, partial, named)
 	for _, m := range whole {
 		if c.leadsAll(col, m, conditions) {
-			f := finding(Possible, m, "")
+			f := c.finding(col, Possible, m, "")
 			f.Evidence += "; rows of each kind go as far as these keys, of which others that they hold are some"
 			return []Finding{f}
 		}
 	}
-	var all []Finding
+	all := c.judgeConditions(col, partial, conditions)
+	for _, m := range matches {
+		if len(all) == 0 && c.mostly(col, m) {
+			all = append(all, c.doubted(col, m))
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{Column: col, Verdict: Plain})
+	}
+	return all
+}
+
+// judgeWhole makes the findings about a column all of whose values are keys of the first table. There are none
+// if the keys may be those of any longer table.
+func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
+	best := matches[0]
+	rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
+	if best.certain() && !rival {
+		return []Finding{c.finding(col, Reference, best, "")}
+	}
+	possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
+	if possible < 0 {
+		return c.judgeRows(col, matches)
+	}
+	best = matches[possible] // the name may speak for another one than the best
+	named := slices.IndexFunc(matches, func(m match) bool { return m.possible() && isCalled(col, m.key) })
+	if named >= 0 && !matches[named].full() && !isCalled(col, best.key) {
+		// All of few values are keys of a longer table by chance, and some rows were deleted.
+		return []Finding{c.doubted(col, matches[named])}
+	}
+	for _, part := range c.split(col, best) {
+		f := c.finding(col, Possible, part.match, part.when)
+		f.partly = true
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		all = append(all, c.finding(col, Possible, best, ""))
+	}
+	return all
+}
+
+// judgeRows finds the first key for which the rows speak, where the values alone say nothing.
+func (c *Census) judgeRows(col Column, matches []match) []Finding {
+	for _, m := range matches {
+		why := ""
+		switch {
+		case c.leadsBefore(col, m):
+			why = "each leads to a row before its own"
+		case c.repeatsKey(col, m):
+			why = "each row has its own key there"
+		case c.takesKeys(col, m):
+			why = "no database counts these keys, and they go as far as those"
+		case c.differ(col, m):
+			why = "no two rows have the same"
+		default:
+			continue
+		}
+		f := c.finding(col, Possible, m, "")
+		f.Evidence += "; " + why
+		return []Finding{f}
+	}
+	return nil
+}
+
+// judgeConditions makes the findings about a column whose rows refer under some conditions.
+func (c *Census) judgeConditions(col Column, partial []match, conditions []conditional) (all []Finding) {
 	for _, found := range conditions {
 		verdict := Reference
 		if !found.full() || found.guessed {
@@ -110,29 +117,46 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 		if found.strays && len(conditions) == 1 {
 			m := partial[slices.IndexFunc(partial, func(m match) bool { return m.key == found.key })]
 			if found.meeting || c.mostly(col, m) {
-				all = append(all, finding(Possible, m, "", c.counterExamples(col, m.key)...))
+				all = append(all, c.doubted(col, m))
 				continue
 			}
 			verdict = Possible
 		}
-		f := finding(verdict, found.match, found.when)
+		f := c.finding(col, verdict, found.match, found.when)
 		f.partly, f.inRange = true, found.by == col && found.guessed
 		all = append(all, f)
 		if len(found.near) > 0 {
-			f = finding(Possible, found.rest, c.equals(found.by, found.near))
+			f = c.finding(col, Possible, found.rest, c.equals(found.by, found.near))
 			f.partly = true
 			all = append(all, f)
 		}
 	}
-	for _, m := range matches {
-		if len(all) == 0 && c.mostly(col, m) {
-			all = append(all, finding(Possible, m, "", c.counterExamples(col, m.key)...))
-		}
-	}
-	if len(all) == 0 {
-		all = append(all, Finding{Column: col, Verdict: Plain})
-	}
 	return all
+}
+
+// finding tells of the keys of one table in a column, and when there are none.
+func (c *Census) finding(col Column, v Verdict, m match, when string, counter ...string) Finding {
+	key := false // 0 is one, and may mean none all the same
+	for i, s := range c.spans[col] {
+		key = key || s.zero && c.spans[m.key][i].zero
+	}
+	none, zero := c.noneOf(col)
+	evidence := m.evidence(zero && !key, counter)
+	if key {
+		v, evidence = min(v, Possible), evidence+"; 0 is a key, too, or means none"
+		none = map[bool]string{true: " >= 0"}[none == " > 0"]
+	}
+	if bare := c.bare(col); none != "" && !strings.Contains(when, bare+" >") {
+		when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
+	}
+	values, _ := m.counts()
+	return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: evidence, Values: values,
+		Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}
+}
+
+// doubted is a possible finding that names values which are no keys.
+func (c *Census) doubted(col Column, m match) Finding {
+	return c.finding(col, Possible, m, "", c.counterExamples(col, m.key)...)
 }
 
 // before orders what is so before what is not.

@@ -272,86 +272,96 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	name := d.Kind.Quote(col.Name)
 	rows := p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
 		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
+	if fractional(col) && !wholeNumbers(rows) {
+		return
+	}
 	kinds := map[string]bool{}
-	for i, row := range rows {
-		whole, rest, _ := strings.Cut(row[0], ".")
-		switch {
-		case !fractional(col):
-		case strings.Trim(rest, "0") != "":
-			return
-		case strings.ContainsAny(whole, "-e"): // it is no key
-			rows[i][0] = ""
-		default:
-			rows[i][0] = whole
+	for _, row := range rows {
+		if !p.document(server, col, row[0]) {
+			p.runs(server, col, row[0], kinds)
 		}
 	}
+}
+
+// wholeNumbers cuts the fractions off, and reports whether all of them are 0.
+func wholeNumbers(rows [][]string) bool {
 	for _, row := range rows {
-		text := strings.TrimSpace(row[0])
-		var values []Value
-		as := "path "
-		switch serialized := php.MatchString(text); {
-		case serialized:
-			as = "number at " // no path of a plan leads there
-			fallthrough
-		case col.Family == sqldb.FamilyJSON || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
-			values = Values(text, col.Name)
+		whole, rest, _ := strings.Cut(row[0], ".")
+		if strings.Trim(rest, "0") != "" {
+			return false
 		}
-		if len(values) > 0 {
-			for _, v := range values {
-				if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
-					where := part{column: col.Name, as: as + v.Path, member: v.Member}
-					if strings.HasPrefix(v.Path, namesOf) || strings.Contains(v.Path, ".*") {
-						where.as = "number at " + v.Path
-					}
-					p.add(where, server, n, 0)
-				}
-			}
-			continue
+		if strings.ContainsAny(whole, "-e") { // it is no key
+			whole = ""
 		}
-		array := strings.HasSuffix(col.Declared, "[]")
-		if array {
-			row[0] = strings.Trim(row[0], "{}")
-		}
-		runs := digits.FindAllStringIndex(row[0], -1)
-		if len(runs) == 0 || len(runs) > 1000 {
-			continue
-		}
-		kind := digits.ReplaceAllString(row[0], "#")
-		if words := letters.FindAllString(kind, 1); len(words) == 0 {
-			kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
-		}
-		kinds[kind] = true
-		first := strings.IndexFunc(row[0], unicode.IsLetter)
-		word := len(runs) <= packedRuns && letters.MatchString(text) && !strings.ContainsAny(text, " \t\n")
-		if !word && len(kinds) > packedKinds {
-			continue // it is free text, among which documents may stand, and words such as house_7
-		}
-		for i, run := range runs {
-			n, err := strconv.ParseInt(row[0][run[0]:run[1]], 10, 64)
-			if err != nil {
-				continue
-			}
-			where := part{column: col.Name, as: wholeText, member: col.Name}
-			var words []string
-			if first >= 0 && first < run[0] {
-				words = letters.FindAllString(row[0][:run[0]], -1)
-			}
-			switch {
-			case len(words) > 0 || len(kind) > 1:
-				where.as = fmt.Sprintf("number %d of %s", i+1, kind)
-				if len(words) > 0 {
-					where.member = words[len(words)-1]
-				}
-			case array:
-				where.as = "list array"
-			case kind != "":
-				where.as = "list " + kind
+		row[0] = whole
+	}
+	return true
+}
+
+// document adds the numbers of a document, and reports whether the text is one that has values.
+func (p *packer) document(server int, col *sqldb.Column, text string) bool {
+	text = strings.TrimSpace(text)
+	as := "path "
+	switch serialized := php.MatchString(text); {
+	case serialized:
+		as = "number at " // no path of a plan leads there
+	case col.Family != sqldb.FamilyJSON && !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "["):
+		return false
+	}
+	values := Values(text, col.Name)
+	for _, v := range values {
+		if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
+			where := part{column: col.Name, as: as + v.Path, member: v.Member}
+			if strings.HasPrefix(v.Path, namesOf) || strings.Contains(v.Path, ".*") {
+				where.as = "number at " + v.Path
 			}
 			p.add(where, server, n, 0)
-			if len(kind) == 1 && len(runs) == 2 && !array { // a pair may be a key and another number
-				where.as = fmt.Sprintf("number %d of #%s#", i+1, kind)
-				p.add(where, server, n, 0)
-			}
+		}
+	}
+	return len(values) > 0
+}
+
+// runs adds the digits of another text. Its kind is what it is without them.
+func (p *packer) runs(server int, col *sqldb.Column, text string, kinds map[string]bool) {
+	word := letters.MatchString(text) && !strings.ContainsAny(strings.TrimSpace(text), " \t\n")
+	array := strings.HasSuffix(col.Declared, "[]")
+	if array {
+		text = strings.Trim(text, "{}")
+	}
+	runs := digits.FindAllStringIndex(text, -1)
+	if len(runs) == 0 || len(runs) > 1000 {
+		return
+	}
+	kind := digits.ReplaceAllString(text, "#")
+	if !letters.MatchString(kind) {
+		kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
+	}
+	kinds[kind] = true
+	if len(kinds) > packedKinds && (!word || len(runs) > packedRuns) {
+		return // it is free text, among which documents may stand, and words such as house_7
+	}
+	letter := strings.IndexFunc(text, unicode.IsLetter)
+	for i, run := range runs {
+		n, err := strconv.ParseInt(text[run[0]:run[1]], 10, 64)
+		if err != nil {
+			continue
+		}
+		where := part{column: col.Name, as: wholeText, member: col.Name}
+		switch {
+		case letter >= 0 && letter < run[0]:
+			words := letters.FindAllString(text[:run[0]], -1)
+			where.as, where.member = fmt.Sprintf("number %d of %s", i+1, kind), words[len(words)-1]
+		case len(kind) > 1:
+			where.as = fmt.Sprintf("number %d of %s", i+1, kind)
+		case array:
+			where.as = "list array"
+		case kind != "":
+			where.as = "list " + kind
+		}
+		p.add(where, server, n, 0)
+		if len(kind) == 1 && len(runs) == 2 && !array { // a pair may be a key and another number
+			where.as = fmt.Sprintf("number %d of #%s#", i+1, kind)
+			p.add(where, server, n, 0)
 		}
 	}
 }
@@ -439,15 +449,43 @@ func (p *packer) joinLists() map[part]bool {
 	return joined
 }
 
-// judge returns, for each column and each table, the part in which keys of the table are most likely. The
-// paths of a document are parts of their own, which do not overlap.
+// choice is a part of a column of which one is chosen for each table. The paths of a document are parts of
+// their own, which do not overlap.
+type choice struct{ column, path, with, parent string }
+
+// chosen is the best part of a choice.
+type chosen struct {
+	match
+	where part
+}
+
+// judge returns, for each column and each table, the part in which keys of the table are most likely.
 func (p *packer) judge(table string) (found []Finding) {
+	best, near := p.choose(table)
+	for _, c := range inOrder(best) {
+		if p.outdone(table, c, best) {
+			continue
+		}
+		where := best[c].where
+		how := cmp.Or(where.as, "whole texts")
+		if where.when != "" {
+			how += " in rows with " + where.when
+		}
+		found = append(found, Finding{Column: Column{table, where.column}, Verdict: Possible, Parent: best[c].key,
+			As: where.as, With: where.with, When: where.when,
+			Evidence: how + ", by a sample: " + best[c].evidence(false, nil)})
+	}
+	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
+		return len(f.Hits) == 0 ||
+			slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
+	})...)
+}
+
+// choose compares the parts of a table with all keys. The findings that are near are texts of which most are
+// keys, so that new keys do not meet the other ones.
+func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 	joined := p.joinLists()
-	type choice struct{ column, path, with, parent string }
-	// As for whole columns, what players make comes before what is installed with the game.
-	installed := func(some choice) bool { return p.c.installed[some.parent] && !p.c.installed[table] }
-	best, places := map[choice]match{}, map[choice]part{}
-	var near []Finding // of texts of which most are keys: new keys do not meet the other ones
+	best = map[choice]chosen{}
 	for _, where := range inOrder(p.parts) {
 		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
 		// Other separators are those of dates, times and addresses as well.
@@ -480,40 +518,33 @@ func (p *packer) judge(table string) (found []Finding) {
 			better := !ok || m.full() && !other.full() ||
 				m.full() == other.full() && m.packedScore() > other.packedScore()
 			if (m.packed() || list && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
-				best[c], places[c] = m, where
+				best[c] = chosen{m, where}
 			}
 		}
 	}
-	for _, c := range inOrder(best) {
-		where, m := places[c], best[c]
-		if slices.ContainsFunc(slices.Collect(maps.Keys(best)), func(o choice) bool {
-			switch {
-			case o == c || o.column != c.column || o.path != c.path:
-				return false
-			case where.as != places[o].as && strings.HasPrefix(where.as, isBeyond) &&
-				strings.HasPrefix(places[o].as, isBeyond): // each has numbers of its own
-				return false
-			case installed(o) != installed(c):
-				return installed(c)
-			case best[o].full() && !m.full() && !m.follows() && best[o].packedScore() >= m.packedScore():
+	return best, near
+}
+
+// outdone reports whether another choice of the same column is the likelier one.
+func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
+	// As for whole columns, what players make comes before what is installed with the game.
+	installed := func(some choice) bool { return p.c.installed[some.parent] && !p.c.installed[table] }
+	m := best[c]
+	for o, other := range best {
+		switch {
+		case o == c || o.column != c.column || o.path != c.path:
+		case m.where.as != other.where.as && strings.HasPrefix(m.where.as, isBeyond) &&
+			strings.HasPrefix(other.where.as, isBeyond): // each has numbers of its own
+		case installed(o) != installed(c):
+			if installed(c) {
 				return true
 			}
-			return best[o].packedScore() > m.packedScore()+margin
-		}) {
-			continue
+		case other.full() && !m.full() && !m.follows() && other.packedScore() >= m.packedScore(),
+			other.packedScore() > m.packedScore()+margin:
+			return true
 		}
-		how := cmp.Or(where.as, "whole texts")
-		if where.when != "" {
-			how += " in rows with " + where.when
-		}
-		found = append(found, Finding{Column: Column{table, where.column}, Verdict: Possible, Parent: m.key,
-			As: where.as, With: where.with, When: where.when,
-			Evidence: how + ", by a sample: " + m.evidence(false, nil)})
 	}
-	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
-		return len(f.Hits) == 0 ||
-			slices.ContainsFunc(found, func(asked Finding) bool { return asked.Column == f.Column })
-	})...)
+	return false
 }
 
 // inOrder returns the keys of a map in the order of what they say.
