@@ -148,29 +148,53 @@ func (l *caller) speaks(col Column) bool {
 	})
 }
 
-// ask returns a finding with the verdict Possible if the values of a column may be keys.
-func (l *caller) ask(col Column) (f Finding) {
+// clue is what the name of a column says about whose keys it has.
+type clue struct {
+	col                   Column
+	words                 []string
+	alike, ends           []Column // keys in columns that are called the same, and that end alike
+	key, person           bool     // it is called like a key, and like a person
+	own, isText, isUnique bool     // it is a key of its own table, a text, and unique
+}
+
+// clueOf reads the name of a column. Few texts and few keys are what they are called, so theirs say less.
+func (l *caller) clueOf(col Column) clue {
 	words := wordsIn(col.Name)
 	if l.glued {
 		words = unglued(words)
 	}
 	last := words[len(words)-1]
-	alike, ends := l.parents[strings.Join(words, "")], l.ends[last]
-	key := isKey(words) || len(words) == 1 && last == "id" // of something else than its row
-	person := isPerson(words) || key && isPerson(words[:len(words)-1])
-	own := last == "parent" || isKey(words) && words[len(words)-2] == "parent" // in the same table
-	isText := l.c.is(col, sqldb.FamilyText)
-	unique := slices.Contains(l.c.keys, col)
-	like := func(parent Column) bool { // as oldgroup, where there are usergroups
-		ends := func(tail string) bool { return strings.HasSuffix(last, tail) }
-		return !isYesOrNo(words) && slices.ContainsFunc(l.tails[parent], ends)
+	c := clue{col: col, words: words, alike: l.parents[strings.Join(words, "")],
+		own:    last == "parent" || isKey(words) && words[len(words)-2] == "parent",
+		isText: l.c.is(col, sqldb.FamilyText), isUnique: slices.Contains(l.c.keys, col)}
+	if !c.isText && !c.isUnique {
+		c.ends = l.ends[last]
+		c.key = isKey(words) || len(words) == 1 && last == "id" // of something else than its row
+		c.person = isPerson(words) || c.key && isPerson(words[:len(words)-1])
 	}
-	if isText || unique { // few texts and keys are anything but what they are called
-		ends, key, person, like = nil, false, false, func(Column) bool { return false }
-	}
-	installed := unique && l.c.installed[col.Table] // keys that are the same on all servers, as no player's are
-	none := len(alike)+len(ends) == 0 && !slices.ContainsFunc(l.c.keys, like)
-	if none && !key && !person && !own || installed {
+	return c
+}
+
+// endsLike reports whether a name ends like that of a table, as oldgroup does where there are usergroups.
+func (l *caller) endsLike(c clue, parent Column) bool {
+	ends := func(tail string) bool { return strings.HasSuffix(c.words[len(c.words)-1], tail) }
+	return !c.isText && !c.isUnique && !isYesOrNo(c.words) && slices.ContainsFunc(l.tails[parent], ends)
+}
+
+// says reports whether a name means a table, and whether it only ends like it.
+func (l *caller) says(c clue, parent Column) (says, ending bool) {
+	says = slices.Contains(c.alike, parent) || c.own && parent.Table == c.col.Table
+	return says, !c.key && (slices.Contains(c.ends, parent) && len(c.words) > 1 || l.endsLike(c, parent))
+}
+
+// ask returns a finding with the verdict Possible if the values of a column may be keys.
+func (l *caller) ask(col Column) (f Finding) {
+	c := l.clueOf(col)
+	endsLike := func(parent Column) bool { return l.endsLike(c, parent) }
+	none := len(c.alike)+len(c.ends) == 0 && !slices.ContainsFunc(l.c.keys, endsLike)
+	// Keys that are the same on all servers are those of no player.
+	installed := c.isUnique && l.c.installed[col.Table]
+	if none && !c.key && !c.person && !c.own || installed {
 		return f
 	}
 	values := l.values(col)
@@ -179,27 +203,8 @@ func (l *caller) ask(col Column) (f Finding) {
 	}
 	var best match
 	for _, parent := range l.c.keys {
-		says := slices.Contains(alike, parent) || own && parent.Table == col.Table
-		ending := (slices.Contains(ends, parent) && len(words) > 1 || like(parent)) && !key
-		if parent == col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
-			!says && !ending && !person && !key || unique && !l.c.counts(parent) {
-			continue
-		}
-		m := l.compare(col, parent, values)
-		short := isKey(words) && l.shortens(words[:len(words)-1], parent)
-		alone := !says && !ending && !person && !short && !differ(values) // id may be that of anything
-		alone = alone && (!m.full() || l.common(parent, values))
-		all, hits := m.counts()
-		// A few of the newest rows may be deleted, which are a large part on a new server.
-		reaches := func(a against) bool {
-			return a.values > 0 && (a.greatest == 0 || (a.reach-1.05)*a.greatest > 3)
-		}
-		if hits == 0 || alone || slices.ContainsFunc(m.servers, reaches) ||
-			!says && (hits*2 < all || ending && !m.full()) {
-			continue
-		}
-		m.ends = says
-		if len(best.servers) == 0 || l.compareBest(m, best, person) < 0 {
+		m, fits := l.weigh(c, parent, values)
+		if fits && (len(best.servers) == 0 || l.compareBest(m, best, c.person) < 0) {
 			best = m
 		}
 	}
@@ -209,12 +214,34 @@ func (l *caller) ask(col Column) (f Finding) {
 	f = Finding{Column: col, Verdict: Possible, Parent: best.key, Hits: hitsOf(nil, []match{best}),
 		Evidence: best.evidence(false, nil) + "; what the column is called speaks for it"}
 	f.Values, _ = best.counts()
-	if isText {
+	if c.isText {
 		f.When = l.noText(col)
 	} else if none, _ := l.c.noneOf(col); none != "" {
 		f.When = l.c.bare(col) + none
 	}
 	return f
+}
+
+// weigh compares the values of a column with keys, and reports whether they may be those.
+func (l *caller) weigh(c clue, parent Column, values [][]int64) (m match, fits bool) {
+	says, ending := l.says(c, parent)
+	if parent == c.col || l.c.installed[parent.Table] || len(l.c.above[parent]) > 0 ||
+		!says && !ending && !c.person && !c.key || c.isUnique && !l.c.counts(parent) {
+		return m, false
+	}
+	m = l.compare(c.col, parent, values)
+	m.ends = says
+	short := isKey(c.words) && l.shortens(c.words[:len(c.words)-1], parent)
+	if !says && !ending && !c.person && !short && !differ(values) && (!m.full() || l.common(parent, values)) {
+		return m, false // id may be that of anything
+	}
+	// A few of the newest rows may be deleted, which are a large part on a new server.
+	reaches := func(a against) bool {
+		return a.values > 0 && (a.greatest == 0 || (a.reach-1.05)*a.greatest > 3)
+	}
+	all, hits := m.counts()
+	return m, hits > 0 && !slices.ContainsFunc(m.servers, reaches) &&
+		(says || hits*2 >= all && (!ending || m.full()))
 }
 
 // noText returns the condition that leaves out a text that means none, if one does.

@@ -55,8 +55,8 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 	return all
 }
 
-// judgeWhole makes the findings about a column all of whose values are keys of the first table. There are none
-// if the keys may be those of any longer table.
+// judgeWhole makes the findings about a column all of whose values are keys of the first table. There are
+// none if the keys may be those of any longer table.
 func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
 	best := matches[0]
 	rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
