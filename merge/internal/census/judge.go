@@ -864,61 +864,68 @@ func (c *Census) selected(col, by Column, partial []match) []conditional {
 	found := c.selections(col, by, left, false)
 	var all []conditional
 	for n, m := range left {
-		whole := conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
-		whole.rest = whole.match
-		others, outside := match{key: m.key}, match{key: m.key}
-		var rows match // of every kind
-		for _, part := range found[n] {
-			rows.add(part)
+		if some, is := c.condition(col, by, m, found[n]); is {
+			all = append(all, some)
 		}
-		known, keys := rows.counts()
-		for _, kind := range slices.Sorted(maps.Keys(found[n])) {
-			part := found[n][kind]
-			values, hits := part.counts()
-			// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
-			// far as its keys: which begin far above 0, which the kind is called like, or of which the other rows
-			// have few.
-			key, called := c.keyOf(kind)
-			few := 2*(keys-hits) < known-values
-			ends := (part.begins || few || called && key == m.key) && part.dense()
-			each := by != col && (ends || part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
-			proven := -part.chance() >= minChance
-			switch {
-			case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
-				whole.guessed = whole.guessed || !proven
-				whole.add(part)
-				whole.kinds = append(whole.kinds, kind)
-				continue
-			case by != col && (ends || part.mostly()):
-				whole.rest.add(part)
-				whole.near = append(whole.near, kind)
-			default:
-				outside.add(part)
-			}
-			others.add(part)
-		}
-		if len(whole.kinds) == 0 {
-			// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
-			// what tells the rows that refer.
-			values, hits := whole.rest.counts()
-			rest, alike := outside.counts()
-			far := hits*10 >= values*8 && whole.rest.reaches() && alike*10 < rest*8
-			if len(whole.near) == 0 || outside.overall() > -3 && !far {
-				continue
-			}
-			whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
-		} else {
-			values, hits := others.counts()
-			whole.meeting = hits*2 >= values && others.follows() && others.meets()
-			whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
-		}
-		whole.when = c.equals(by, whole.kinds)
-		if by == col {
-			whole.when = c.ordinary(col, c.bare(col))
-		}
-		all = append(all, whole)
 	}
 	return all
+}
+
+// condition chooses the kinds whose rows refer to a table, and reports whether there are any.
+func (c *Census) condition(col, by Column, m match, found map[string]match) (whole conditional, is bool) {
+	whole = conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
+	whole.rest = whole.match
+	others, outside := match{key: m.key}, match{key: m.key}
+	var rows match // of every kind
+	for _, part := range found {
+		rows.add(part)
+	}
+	known, keys := rows.counts()
+	for _, kind := range slices.Sorted(maps.Keys(found)) {
+		part := found[kind]
+		values, hits := part.counts()
+		// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
+		// far as its keys: which begin far above 0, which the kind is called like, or of which the other rows
+		// have few.
+		key, called := c.keyOf(kind)
+		few := 2*(keys-hits) < known-values
+		ends := (part.begins || few || called && key == m.key) && part.dense()
+		each := by != col && (ends || part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
+		proven := -part.chance() >= minChance
+		switch {
+		case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
+			whole.guessed = whole.guessed || !proven
+			whole.add(part)
+			whole.kinds = append(whole.kinds, kind)
+			continue
+		case by != col && (ends || part.mostly()):
+			whole.rest.add(part)
+			whole.near = append(whole.near, kind)
+		default:
+			outside.add(part)
+		}
+		others.add(part)
+	}
+	if len(whole.kinds) == 0 {
+		// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
+		// what tells the rows that refer.
+		values, hits := whole.rest.counts()
+		rest, alike := outside.counts()
+		far := hits*10 >= values*8 && whole.rest.reaches() && alike*10 < rest*8
+		if len(whole.near) == 0 || outside.overall() > -3 && !far {
+			return whole, false
+		}
+		whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
+	} else {
+		values, hits := others.counts()
+		whole.meeting = hits*2 >= values && others.follows() && others.meets()
+		whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
+	}
+	whole.when = c.equals(by, whole.kinds)
+	if by == col {
+		whole.when = c.ordinary(col, c.bare(col))
+	}
+	return whole, true
 }
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
