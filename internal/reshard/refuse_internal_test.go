@@ -762,7 +762,7 @@ func TestTheNewTablesHaveWhatTheOldOnesHad(t *testing.T) {
 				t.Errorf("%d items are left of the order; the rights and options are there %d times", left, granted)
 			}
 			var columns []string
-			must(t, db.Raw("SELECT concat(attname, attstorage, attcompression, attstattarget, attoptions @> '{n_distinct=5}') FROM pg_attribute WHERE "+
+			must(t, db.Raw("SELECT concat(attname, attstorage, attcompression, coalesce(attstattarget, -1), coalesce(attoptions @> '{n_distinct=5}', false)) FROM pg_attribute WHERE "+
 				"attrelid = 'items_01_g1'::regclass AND attname IN ('id', 'note') ORDER BY 1").Scan(&columns).Error, "the columns")
 			if got := fmt.Sprint(columns); got != "[idp-1t noteep500f]" {
 				t.Errorf("the columns of the new table have the options %s", got)
