@@ -34,36 +34,7 @@ func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, mos
 }
 
 func take(c *Census, looks func(table string) bool) ([]Finding, error) {
-	servers, tables := c.servers, map[string]*sqldb.Table{}
-	for _, d := range servers {
-		maps.Copy(tables, d.Tables)
-	}
-	c.tables = slices.Sorted(maps.Keys(tables))
-	c.prefix = prefixOf(c.tables)
-	for _, name := range c.tables {
-		for _, d := range servers {
-			c.list(d.Tables[name])
-		}
-	}
-	c.countRows(c.tables...)
-	for _, unique := range []bool{true, false} {
-		for _, name := range c.tables {
-			for i, d := range servers {
-				c.measure(i, d.Tables[name], unique)
-			}
-		}
-		if unique {
-			c.findKeys()
-		}
-	}
-	for i := range servers {
-		for _, name := range c.tables {
-			c.tell(i, name)
-		}
-	}
-	for _, name := range c.tables {
-		c.installed[name] = c.alike(name)
-	}
+	c.look()
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
 		if looks(col.Table) || slices.Contains(c.keys, col) {
@@ -71,34 +42,10 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 		}
 	}
 	for _, key := range c.keys {
-		if c.counts(key) {
-			// A cluster of servers counts the keys of all tables in the same steps.
-			byChance := func(m match) bool {
-				more := m.full() && -m.chance() >= 3 || m.excess() >= 6
-				return !more || m.named == 0 || m.fills() && !m.follows()
-			}
-			matches[key] = slices.DeleteFunc(matches[key], byChance)
-		}
-		// A table that has these keys in a column of their name, beside its own key, belongs to this one.
-		matches[key] = slices.DeleteFunc(matches[key], func(m match) bool {
-			called := Column{m.key.Table, key.Name}
-			belongs := func(back match) bool { return back.key == key && back.possible() }
-			return m.key != called && slices.ContainsFunc(matches[called], belongs)
-		})
-		for _, m := range matches[key] {
-			// Two keys with one name, such as guid, say nothing if each number is one, unless they end alike.
-			names := m.called || m.named > 1 && len(wordsIn(key.Name)) > 1
-			proves := names || -m.chance() >= 3 || m.meets()
-			if proves && m.full() && m.possible() && c.isAbove(m.key, key) {
-				c.above[key] = append(c.above[key], m.key)
-			} else if c.takesKeys(key, m) {
-				c.taken[key] = append(c.taken[key], m.key)
-			}
-		}
+		c.derive(key, matches)
 	}
 	c.aboveByName(matches)
 	var all []Finding
-	closed := map[Column]bool{} // they refer as a whole
 	for _, col := range c.columns {
 		if looks(col.Table) {
 			all = append(all, c.judge(col, c.made(col, c.roots(col, matches[col])))...)
@@ -108,6 +55,89 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 	c.bySiblings(all)
 	for i, f := range all {
 		all[i].Hits = hitsOf(f.Hits, matches[f.Column])
+	}
+	all = c.unpack(all, looks)
+	asked := (&caller{c: c}).find(all, looks)
+	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more
+		return f.weak() && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
+	})
+	all = append(all, asked...)
+	for i, f := range all {
+		all[i].Installed = c.installed[f.Parent.Table]
+	}
+	if c.Err != nil {
+		return nil, c.Err
+	}
+	return all, nil
+}
+
+// look asks which tables and columns there are, how far their values go, and which of them are keys.
+func (c *Census) look() {
+	tables := map[string]*sqldb.Table{}
+	for _, d := range c.servers {
+		maps.Copy(tables, d.Tables)
+	}
+	c.tables = slices.Sorted(maps.Keys(tables))
+	c.prefix = prefixOf(c.tables)
+	for _, name := range c.tables {
+		for _, d := range c.servers {
+			c.list(d.Tables[name])
+		}
+	}
+	c.countRows(c.tables...)
+	for _, unique := range []bool{true, false} {
+		for _, name := range c.tables {
+			for i, d := range c.servers {
+				c.measure(i, d.Tables[name], unique)
+			}
+		}
+		if unique {
+			c.findKeys()
+		}
+	}
+	for i := range c.servers {
+		for _, name := range c.tables {
+			c.tell(i, name)
+		}
+	}
+	for _, name := range c.tables {
+		c.installed[name] = c.alike(name)
+	}
+}
+
+// derive finds out from which tables the keys of a table are taken, and leaves those of its matches that are
+// no chance.
+func (c *Census) derive(key Column, matches map[Column][]match) {
+	if c.counts(key) {
+		// A cluster of servers counts the keys of all tables in the same steps.
+		byChance := func(m match) bool {
+			more := m.full() && -m.chance() >= 3 || m.excess() >= 6
+			return !more || m.named == 0 || m.fills() && !m.follows()
+		}
+		matches[key] = slices.DeleteFunc(matches[key], byChance)
+	}
+	// A table that has these keys in a column of their name, beside its own key, belongs to this one.
+	matches[key] = slices.DeleteFunc(matches[key], func(m match) bool {
+		called := Column{m.key.Table, key.Name}
+		belongs := func(back match) bool { return back.key == key && back.possible() }
+		return m.key != called && slices.ContainsFunc(matches[called], belongs)
+	})
+	for _, m := range matches[key] {
+		// Two keys with one name, such as guid, say nothing if each number is one, unless they end alike.
+		names := m.called || m.named > 1 && len(wordsIn(key.Name)) > 1
+		proves := names || -m.chance() >= 3 || m.meets()
+		if proves && m.full() && m.possible() && c.isAbove(m.key, key) {
+			c.above[key] = append(c.above[key], m.key)
+		} else if c.takesKeys(key, m) {
+			c.taken[key] = append(c.taken[key], m.key)
+		}
+	}
+}
+
+// unpack adds the findings about parts of the columns that do not refer as a whole.
+func (c *Census) unpack(all []Finding, looks func(table string) bool) []Finding {
+	closed := map[Column]bool{} // they refer as a whole
+	for _, f := range all {
 		closed[f.Column] = closed[f.Column] || f.Verdict >= Possible && !f.partly
 	}
 	for _, name := range c.tables {
@@ -126,18 +156,7 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 		}
 		all = append(all, found...)
 	}
-	asked := (&caller{c: c}).find(all, looks)
-	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more
-		return f.weak() && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
-	})
-	all = append(all, asked...)
-	for i, f := range all {
-		all[i].Installed = c.installed[f.Parent.Table]
-	}
-	if c.Err != nil {
-		return nil, c.Err
-	}
-	return all, nil
+	return all
 }
 
 // Beside is what the rows that no condition holds for have in a column: how many different values, 0 aside,
