@@ -58,6 +58,45 @@ func TestAMergeAsksLittleOfEachSmallTable(t *testing.T) {
 	})
 }
 
+// The same for a game that has parcels, which are counted, and lie in several rows each, and for deeds at
+// different places. No column is compared by statements of its own with the parcels, nor in the rows of each place.
+func TestACensusAsksLittleAboutKeysOfSeveralRowsAndKindsOfTexts(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+		drafted := func(tables int) int64 {
+			schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY AUTO_INCREMENT)",
+				"CREATE TABLE parcels (id INTEGER NOT NULL AUTO_INCREMENT, slot INTEGER NOT NULL, PRIMARY KEY (id, slot))"}
+			servers := make([][]string, 2)
+			for i := range servers {
+				heroes := many(1, 1500, func(n int) string { return fmt.Sprintf("(%d)", n*3+i) })
+				servers[i] = []string{"INSERT INTO heroes VALUES " + strings.Join(heroes, ", "),
+					"INSERT INTO parcels SELECT id * 3 DIV 4, id % 4 FROM heroes"}
+			}
+			for n := range tables {
+				name := fmt.Sprintf("hero_deeds_%02d", n)
+				schema = append(schema, "CREATE TABLE "+name+" (hero_id INTEGER NOT NULL, day INTEGER NOT NULL, worth INTEGER, "+
+					"place VARCHAR(12) NOT NULL, PRIMARY KEY (hero_id, day))")
+				for i := range servers {
+					servers[i] = append(servers[i], "INSERT INTO "+name+" SELECT id, id * 7 % 3001, id * 13 % 2903, "+
+						"CASE id % 4 WHEN 0 THEN 'sea' WHEN 1 THEN 'hill' ELSE 'wood' END FROM heroes")
+				}
+			}
+			_, _, plan := small(t, target, schema, nil, servers...)
+			sent := &atomic.Int64{}
+			if _, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(counting(sent))); err != nil {
+				t.Fatal(err)
+			}
+			return sent.Load()
+		}
+		few, many := drafted(4), drafted(14)
+		if n := (many - few) / 10; n > 22 {
+			t.Errorf("a draft sends %d statements more for one more table, and not 22 at most", n)
+		} else {
+			t.Logf("a draft sends %d statements more for one more table", n)
+		}
+	})
+}
+
 // wayOf merges two servers with so many small tables that belong to heroes, and returns what each step has sent.
 func wayOf(t *testing.T, target dbtest.Target, tables int) map[string]int64 {
 	t.Helper()

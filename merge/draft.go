@@ -110,6 +110,7 @@ type drafter struct {
 	stays  map[place]bool        // columns that hold keys of what is installed with the game
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
+	hits    map[textsAndName]int64 // how many texts are names
 	// documents are texts in the documents of columns, by path and server.
 	documents map[place]map[string][][]string
 	pieces    map[place]map[int]pieces // of texts, by server
@@ -119,7 +120,7 @@ func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
 		pieces: map[place]map[int]pieces{}, stays: map[place]bool{}, ranges: map[place][]keySpan{},
-		documents: map[place]map[string][][]string{},
+		documents: map[place]map[string][][]string{}, hits: map[textsAndName]int64{},
 	}
 }
 

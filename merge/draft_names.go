@@ -278,6 +278,12 @@ const (
 	someNames = 6
 )
 
+// textsAndName are some texts of a server, by the first of them, and the names with which they are compared.
+type textsAndName struct {
+	first *string
+	name  place
+}
+
 // repeats returns evidence if enough texts of a column are names, on each server that has any. All servers
 // together have to have so many at least.
 func (d *drafter) repeats(text, name place, least, tenths int) string {
@@ -351,7 +357,12 @@ func (d *drafter) areNames(texts [][]string, named place, least, tenths int) str
 		if len(texts[i]) == 0 {
 			continue
 		}
-		hits := d.Number(db, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
+		sample := textsAndName{&texts[i][0], named}
+		hits, known := d.hits[sample]
+		if !known {
+			hits = d.Number(db, d.namesAmong(i, texts[i], named, "COUNT(DISTINCT ", ")"))
+			d.hits[sample] = hits
+		}
 		all := int64(len(texts[i]))
 		enough := hits*10 >= all*int64(tenths) && (tenths != halfOfTen || hits >= manyNames)
 		if !enough && hits*10 < all*mostOfTen {

@@ -825,9 +825,9 @@ func (c *Census) kinds(table string, some func(server int, col *sqldb.Column) bo
 // is "".
 func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 	name := d.Kind.Quote(col.Name)
-	kinds, filled := map[string]bool{}, 0
-	rows, held := c.hold(slices.Index(c.servers, d), col.Table).kinds(col.Name)
-	if !held {
+	kinds, filled, of := map[string]bool{}, map[string]bool{}, serverKey{slices.Index(c.servers, d), col}
+	rows, held := c.hold(of.server, col.Table).kinds(col.Name)
+	if !held || c.words[of] != nil { // whose texts only the database tells apart
 		rows = c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
 			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
 	}
@@ -837,11 +837,14 @@ func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 		}
 		kinds[row[0]] = true
 		if row[1] == "0" {
-			filled++
+			filled[row[0]] = true
 		}
 	}
-	if filled == 0 || filled > maxKinds {
+	if len(filled) == 0 || len(filled) > maxKinds {
 		return nil
+	}
+	if w := c.words[of]; w != nil {
+		w.kinds = filled
 	}
 	return kinds
 }
@@ -942,6 +945,9 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		}
 		rows, s, n := [][]string(nil), c.spans[col][i], 0
 		kinds, few := c.hold(i, col.Table).byKind(col.Name, by.Name, s.means)
+		if w := c.words[serverKey{i, by}]; few && w != nil {
+			kinds, few = w.named(kinds)
+		}
 		for kind, all := range kinds {
 			if sample && len(all) > 2*sampled { // a sample of all values has too few of those of other kinds
 				kinds[kind] = slices.DeleteFunc(all, func(x int64) bool { return !s.samples(x) })
@@ -992,7 +998,7 @@ func (c *Census) readKinds(server int, col, by Column, sample bool) (map[string]
 	}
 	q := d.SQL()
 	c.addPairs(q, server, col, by, sample)
-	pairs, _ := read(c.Asker, d, q, "c", "x")
+	pairs, _ := read(c.Asker, d, q, nil, "c", "x")
 	return pairs.byKind("x", "c", s.means)
 }
 

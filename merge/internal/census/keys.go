@@ -10,16 +10,18 @@ import (
 )
 
 // keySet has the keys of a table: a bit for each number from the least key to the greatest, or the keys in
-// their order if they lie far apart, and neither if each of these numbers is a key.
+// their order if they lie far apart or several rows have the same, and neither if each of these numbers is a
+// key.
 type keySet struct {
 	span
-	bits []uint64
-	list []int64
+	repeats bool // no key of the database keeps them apart
+	bits    []uint64
+	list    []int64
 }
 
 // limits say what a census answers in the program, where it would take a database many statements. Memory
-// must not grow with the rows, so the keys of a table take at most 2 MB, and so do its rows; those of all
-// tables take 32 MB.
+// must not grow with the rows, so the keys of a table take at most 2 MB, and its rows 4 MB; those of all tables
+// take 32 MB.
 type limits struct {
 	values        int64 // how many different values of a column are read; with 0, the databases count all
 	set, sets     int64 // how many bits the keys of a table take, and those of all
@@ -27,19 +29,22 @@ type limits struct {
 }
 
 func usual() limits {
-	return limits{values: 2 * sampled, set: 1 << 24, sets: 1 << 28, table: 1 << 18, tables: 1 << 22}
+	return limits{values: 2 * sampled, set: 1 << 24, sets: 1 << 28, table: 1 << 19, tables: 1 << 22}
 }
 
 // size returns how many bits the set takes.
 func (k *keySet) size() int64 {
 	width, list := uint64(k.max)-uint64(k.min)+1, uint64(k.distinct+1)*64
+	if k.repeats {
+		width = list
+	}
 	return int64(min(width, list, math.MaxInt64))
 }
 
 // add adds the next key to the set.
 func (k *keySet) add(x int64) {
 	width := uint64(k.max) - uint64(k.min) + 1
-	switch far := uint64(k.size()) < width; {
+	switch far := k.repeats || uint64(k.size()) < width; {
 	case far && k.list == nil:
 		k.list = make([]int64, 0, k.distinct+1)
 		fallthrough
@@ -64,7 +69,7 @@ func (k *keySet) has(x int64) bool {
 	return len(k.bits) == 0 || k.bits[(x-k.min)/64]>>((x-k.min)%64)&1 == 1
 }
 
-// within returns how many of the keys lie in a span.
+// within returns how many rows have a key in a span.
 func (k *keySet) within(s span) (n int64) {
 	if k.zero && s.holds(0) && !k.holds(0) {
 		n++
@@ -75,10 +80,7 @@ func (k *keySet) within(s span) (n int64) {
 		return n
 	case k.list != nil:
 		from, _ := slices.BinarySearch(k.list, first)
-		to, found := slices.BinarySearch(k.list, last)
-		if found {
-			to++
-		}
+		to, _ := slices.BinarySearch(k.list, last+1)
 		return n + int64(to-from)
 	case len(k.bits) == 0:
 		return n + last - first + 1
@@ -105,40 +107,95 @@ type holdings map[string][]int64
 // null stands for NULL.
 const null int64 = math.MinInt64
 
-// readTable reads the whole numbers of a table of so many rows. It returns nil if these are more than so
-// many, or none.
-func readTable(a *sqldb.Asker, d *sqldb.DB, t *sqldb.Table, count int64, most int) (
-	held holdings, cells int) {
+// readTable reads the whole numbers of a table of so many rows, and the texts of few kinds. It returns nil if
+// these are more than so many, or none.
+func (c *Census) readTable(server int, t *sqldb.Table, count int64, most int) (held holdings, cells int) {
 	var names []string
+	d, texts, numbers := c.servers[server], map[string]*words{}, 0
 	if t != nil {
-		names = sqldb.ColumnNames(slices.DeleteFunc(slices.Clone(t.Columns),
-			func(c *sqldb.Column) bool { return !whole(c) && !usable(c) }))
+		for _, col := range t.Columns {
+			switch number := whole(col) || usable(col); {
+			case !number && (col.Family != sqldb.FamilyText || col.MaxChars < 1 || col.MaxChars > maxKind):
+				continue
+			case number:
+				numbers++
+			default:
+				of := serverKey{server, Column{t.Name, col.Name}}
+				c.words[of] = &words{at: map[string]int64{}, kinds: c.words[of].differing()}
+				texts[col.Name] = c.words[of]
+			}
+			names = append(names, col.Name)
+		}
 	}
-	if len(names) == 0 || most == 0 || count == 0 || count > int64(most/len(names)) {
+	if numbers == 0 || most == 0 || count == 0 || count > int64(most/len(names)) {
 		return nil, 0
 	}
 	rows := most / len(names)
-	held, n := read(a, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " LIMIT ",
-		strconv.Itoa(rows+1)), names...)
+	held, n := read(c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " LIMIT ",
+		strconv.Itoa(rows+1)), texts, names...)
 	if n > rows || n == 0 {
 		return nil, 0
 	}
 	return held, n * len(names)
 }
 
-// read reads the columns of a result that have whole numbers and NULL only, and counts the rows.
-func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, names ...string) (held holdings, n int) {
+// words are the different texts of a column of few kinds, which holdings have as their places here.
+type words struct {
+	all []string
+	at  map[string]int64
+	// kinds are those of which the database has said that they differ.
+	kinds map[string]bool
+}
+
+// number returns the place of a text, unless there are too many.
+func (w *words) number(d *sqldb.DB, v any) (x int64, ok bool) {
+	if _, is := v.(string); !is && d.Kind.Untyped() { // which finds a BLOB different from a text
+		return 0, false
+	}
+	text := sqldb.Text(v)
+	if x, ok = w.at[text]; !ok && len(w.all) <= maxKinds && len(text) <= maxKind {
+		x, ok = int64(len(w.all)), true
+		w.all, w.at[text] = append(w.all, text), x
+	}
+	return x, ok
+}
+
+func (w *words) differing() map[string]bool {
+	if w == nil {
+		return nil
+	}
+	return w.kinds
+}
+
+// named returns values by texts that they had by places, if the database tells these apart.
+func (w *words) named(kinds map[string][]int64) (named map[string][]int64, ok bool) {
+	named = map[string][]int64{}
+	for kind, all := range kinds {
+		place, _ := strconv.Atoi(kind)
+		if named[w.all[place]] = all; !w.kinds[w.all[place]] {
+			return nil, false
+		}
+	}
+	return named, true
+}
+
+// read reads the columns of a result that have whole numbers, or texts of few kinds, and NULL only, and counts
+// the rows.
+func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, texts map[string]*words, names ...string) (
+	held holdings, n int) {
 	held = holdings{}
 	for _, name := range names {
 		held[name] = []int64{}
 	}
 	a.EachSteady(d, q, func(values []any) bool {
 		for i, v := range values {
-			x, ok := null, v == nil
-			if !ok {
+			all, x, ok := held[names[i]], null, v == nil
+			if w := texts[names[i]]; w != nil && all != nil && !ok {
+				x, ok = w.number(d, v)
+			} else if all != nil && !ok {
 				x, ok = exactly(d, v)
 			}
-			if all := held[names[i]]; all != nil && ok {
+			if all != nil && ok {
 				held[names[i]] = append(all, x)
 			} else {
 				held[names[i]] = nil

@@ -93,6 +93,7 @@ type Census struct {
 	room         int64                  // how many bits more sets can have
 	rows         map[serverKey]int64    // how many a table has
 	held         map[serverKey]holdings // by table
+	words        map[serverKey]*words   // by column
 	cells        int                    // how many numbers more of tables can be held
 }
 
@@ -464,13 +465,14 @@ func (c *Census) setOf(server int, key Column) *keySet {
 	}
 	c.sets[of] = nil
 	d, set := c.servers[server], &keySet{span: c.spans[key][server]}
-	if set.none || set.atMost || !whole(columnOf(d, key)) || !identifies(d.Tables[key.Table], key.Name) ||
+	set.repeats = !identifies(d.Tables[key.Table], key.Name)
+	if set.none || set.atMost || !whole(columnOf(d, key)) || !keyed(d.Tables[key.Table], key.Name) ||
 		set.max == math.MaxInt64 {
 		return nil
 	}
 	if set.distinct == 0 {
 		set.min, set.max = 1, 0
-	} else if !set.whole() {
+	} else if set.repeats || !set.whole() {
 		size := set.size()
 		if size > min(c.limits.set, c.room) {
 			return nil
@@ -502,8 +504,7 @@ func (c *Census) hold(server int, table string) holdings {
 	if held, known := c.held[of]; known {
 		return held
 	}
-	d := c.servers[server]
-	held, cells := readTable(c.Asker, d, d.Tables[table], c.rows[of], c.limits.table)
+	held, cells := c.readTable(server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
 	if c.cells -= cells; c.cells < 0 {
 		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
 		c.cells = c.limits.tables - cells
@@ -593,8 +594,9 @@ func (c *Census) keysAmong(d *sqldb.DB, key Column, all []int64) (hits int64) {
 		return hits
 	}
 	for some := range slices.Chunk(all, sampled) {
-		hits += c.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table), " WHERE ",
-			d.Kind.Quote(key.Name), " IN (", listed(some), ")"))
+		name := d.Kind.Quote(key.Name)
+		hits += c.Number(d, d.SQL("SELECT COUNT(DISTINCT ", name, ") FROM ", d.Kind.Quote(key.Table), " WHERE ",
+			name, " IN (", listed(some), ")"))
 	}
 	return hits
 }
@@ -763,7 +765,7 @@ func (c *Census) countFew(col Column, server int, all []match, condition string)
 	meets := func(x int64) bool { return s.means(x) && (condition == "" || s.samples(x)) }
 	few, held := c.hold(server, col.Table).different(col.Name, meets)
 	if !held && c.limits.values > 0 && (condition != "" || s.distinct <= c.limits.values) {
-		values, _ := read(c.Asker, d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), "x")
+		values, _ := read(c.Asker, d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), nil, "x")
 		few, held = values.different("x", meets)
 	}
 	if !held || !c.compares(server, all, len(few)) {

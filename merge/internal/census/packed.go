@@ -549,9 +549,11 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 
 // inOrder returns the keys of a map in the order of what they say.
 func inOrder[K comparable, V any](m map[K]V) []K {
-	return slices.SortedFunc(maps.Keys(m), func(a, b K) int {
-		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
-	})
+	texts := map[K]string{}
+	for key := range m {
+		texts[key] = fmt.Sprint(key)
+	}
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return strings.Compare(texts[a], texts[b]) })
 }
 
 // near returns the keys that at least half of the members of lists are, however few these are.
