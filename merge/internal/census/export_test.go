@@ -37,6 +37,10 @@ func Counts(ctx context.Context, servers []*sqldb.DB, minGenerated int64, how st
 			few := []int64{-2, 0, 1, 3, 7, 60, 500, 1 << 33, 1<<53 + 1}
 			for _, key := range c.keys {
 				told[fmt.Sprint("among ", d.Name, key)] = fmt.Sprint(c.keysAmong(d, key, few))
+				if keys := c.spans[key][i]; keys.distinct > 0 && keys.max >= 0 {
+					s, hits, near, next := c.sectionOf(col, i, keys, key)
+					told[fmt.Sprint("section ", d.Name, col, key)] = fmt.Sprint(s, hits, near, next)
+				}
 				for _, x := range few {
 					in := span{distinct: 2, min: min(x, 5), max: max(x, 5)}
 					told[fmt.Sprint("within ", d.Name, key, x)] = fmt.Sprint(c.keysWithin(i, key, in))

@@ -708,26 +708,17 @@ func (c *Census) section(col Column, m match) []conditional {
 	part := match{key: m.key, named: m.named, begins: m.begins}
 	var within, around, above int64
 	below := false
-	for i, d := range c.filled(col) {
+	for i := range c.filled(col) {
 		if !c.overlaps(m.key, i, c.spans[col][i]) {
 			continue
 		}
-		joins := joined{c: c, server: i}
-		hit, inside := joins.hit(m.key), "CASE WHEN "+keys.covers("v.x")+" THEN "
-		beyond := fmt.Sprintf("CASE WHEN v.x > %d THEN v.x END", keys.max)
-		row := c.Row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
-			"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(",
-			beyond, ") FROM ", values(d, col, c.spans[col][i], ""), joins.text))
-		s := spanOf(row[0], row[1], row[2])
-		hits, _ := numberIn(row[3])
-		near, _ := numberIn(row[4])
-		next, found := numberIn(row[5]) // it may be too large for a key
+		s, hits, near, next := c.sectionOf(col, i, keys, m.key)
 		a := c.against(m.key, i, s, s.distinct, hits, 0)
 		a.within = s.distinct
 		part.servers = append(part.servers, a)
 		within, around = within+s.distinct, around+near-s.distinct
 		below = below || c.spans[col][i].min < keys.min
-		if found && (above == 0 || next < above) {
+		if next > 0 && (above == 0 || next < above) {
 			above = next
 		}
 	}
@@ -753,6 +744,41 @@ func (c *Census) section(col Column, m match) []conditional {
 	}
 	text := strings.Join(when, " AND ")
 	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
+}
+
+// sectionOf returns which values of a column on a server lie in the range of keys, how many values are keys, how
+// many lie in that range or near it, and the least one beyond it, which is 0 if there is none.
+func (c *Census) sectionOf(col Column, server int, keys span, key Column) (s span, hits, near, next int64) {
+	d, set := c.servers[server], c.setOf(server, key)
+	all, held := c.hold(server, col.Table).different(col.Name, c.spans[col][server].means)
+	if held && set != nil {
+		for _, x := range all {
+			switch {
+			case keys.holds(x) && s.distinct == 0:
+				s.min = x
+				fallthrough
+			case keys.holds(x):
+				s.max = x
+				s.distinct++
+			case x > keys.max && next == 0:
+				next = x
+			}
+			if set.has(x) {
+				hits++
+			}
+		}
+		return s, hits, keys.around().count(slices.Values(all)), next
+	}
+	joins := joined{c: c, server: server}
+	hit, inside := joins.hit(key), "CASE WHEN "+keys.covers("v.x")+" THEN "
+	beyond := fmt.Sprintf("CASE WHEN v.x > %d THEN v.x END", keys.max)
+	row := c.Row(d, 6, d.SQL("SELECT COUNT(", inside, "1 END), MIN(", inside, "v.x END), MAX(", inside,
+		"v.x END), COUNT(", hit, "), COUNT(CASE WHEN ", keys.around().covers("v.x"), " THEN 1 END), MIN(",
+		beyond, ") FROM ", values(d, col, c.spans[col][server], ""), joins.text))
+	hits, _ = numberIn(row[3])
+	near, _ = numberIn(row[4])
+	next, _ = numberIn(row[5]) // it may be too large for a key
+	return spanOf(row[0], row[1], row[2]), hits, near, next
 }
 
 // maxKinds is how many different values a column may have that tells which rows refer, and maxKind is how

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // leftBehind looks for keys that a renumbered table has no more, in the columns that refer to it. All of its
@@ -86,6 +87,9 @@ func trails(ctx context.Context, w Watched, child *job, parents []string) (all [
 			all = append(all, &trail{watched: w, child: child, parent: parent})
 		}
 	}
+	// The sources are asked at once, each of which has a connection of its own.
+	var sources sync.WaitGroup
+	var adds sync.Mutex
 	for _, s := range child.sides {
 		here := slices.DeleteFunc(slices.Clone(all), func(t *trail) bool { return t.parent.on(s.server) == nil })
 		if s.table.column(w.Column) == nil || len(here) == 0 {
@@ -98,16 +102,21 @@ func trails(ctx context.Context, w Watched, child *job, parents []string) (all [
 			text += ", COALESCE(SUM(CASE WHEN " + t.leads(s, "v.x") + " THEN v.n END), 0)"
 		}
 		text += " FROM (SELECT " + number + " AS x, COUNT(*) AS n" + from + " GROUP BY " + number + ") AS v"
-		s.d.each(ctx, text, nil, func(values []any) {
-			for i, t := range here {
-				hits := s.d.parse(textOf(values[1+i]))
-				t.all, t.before = t.all+s.d.parse(textOf(values[0])), t.before+hits
-				if t.parent.on(s.server).added == 0 {
-					t.stay += hits
+		sources.Go(func() {
+			s.d.each(ctx, text, nil, func(values []any) {
+				adds.Lock()
+				defer adds.Unlock()
+				for i, t := range here {
+					hits := s.d.parse(textOf(values[1+i]))
+					t.all, t.before = t.all+s.d.parse(textOf(values[0])), t.before+hits
+					if t.parent.on(s.server).added == 0 {
+						t.stay += hits
+					}
 				}
-			}
+			})
 		})
 	}
+	sources.Wait()
 	return all
 }
 

@@ -44,11 +44,15 @@ func (k kind) placeholder(n int) string {
 // fail, which ends all statements. These return nothing then.
 type database struct {
 	Server
-	kind   kind
-	tidb   bool // of the kind mysql
-	conn   *sql.Conn
-	tables map[string]*relation
-	fail   func(error)
+	kind     kind
+	tidb     bool // of the kind mysql
+	conn     *sql.Conn
+	tables   map[string]*relation
+	fail     func(error)
+	prepared struct { // what was asked last with values
+		text      string
+		statement *sql.Stmt
+	}
 	// sequences are those of MariaDB that give columns their defaults, by table and column.
 	sequences map[[2]string]string
 }
@@ -149,7 +153,7 @@ func (d *database) scan(ctx, asked context.Context, text string, args []any,
 	if ctx.Err() != nil { // the driver may have closed the connection, and complains of that
 		return ctx.Err()
 	}
-	rows, err := d.conn.QueryContext(asked, text, args...)
+	rows, err := d.query(asked, text, args)
 	if err != nil {
 		return err
 	}
@@ -172,6 +176,27 @@ func (d *database) scan(ctx, asked context.Context, text string, args []any,
 		fn(values)
 	}
 	return rows.Err()
+}
+
+// query sends a statement. Look-ups are the same again and again but for their values, and the driver of MySQL
+// would prepare each of them and close it.
+func (d *database) query(ctx context.Context, text string, args []any) (rows *sql.Rows, err error) {
+	if d.kind != mysql || len(args) == 0 {
+		return d.conn.QueryContext(ctx, text, args...)
+	}
+	if text != d.prepared.text {
+		if last := d.prepared.statement; last != nil {
+			d.prepared.text, d.prepared.statement = "", nil
+			if err := last.Close(); err != nil {
+				return nil, err
+			}
+		}
+		if d.prepared.statement, err = d.conn.PrepareContext(ctx, text); err != nil {
+			return nil, err
+		}
+		d.prepared.text = text
+	}
+	return d.prepared.statement.QueryContext(ctx, args...)
 }
 
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Run compares the target with the sources. The error is about the comparison itself.
@@ -25,10 +26,13 @@ func Run(ctx context.Context, p *Plan) (findings []Finding, err error) {
 		}
 		cancel(nil)
 	}()
-	v.target = open(ctx, p.Target, v.fail)
-	for _, s := range p.Servers {
-		v.sources = append(v.sources, open(ctx, s, v.fail))
+	var opened sync.WaitGroup
+	opened.Go(func() { v.target = open(ctx, p.Target, v.fail) })
+	v.sources = make([]*database, len(p.Servers))
+	for i, s := range p.Servers {
+		opened.Go(func() { v.sources[i] = open(ctx, s, v.fail) })
 	}
+	opened.Wait()
 	if ctx.Err() == nil {
 		v.unchanged(ctx)
 		v.relate()
