@@ -746,8 +746,8 @@ func (c *Census) section(col Column, m match) []conditional {
 	return []conditional{{match: part, when: text, by: col, kinds: []string{text}, guessed: true}}
 }
 
-// sectionOf returns which values of a column on a server lie in the range of keys, how many values are keys, how
-// many lie in that range or near it, and the least one beyond it, which is 0 if there is none.
+// sectionOf returns which values of a column on a server lie in the range of keys, how many values are keys,
+// how many lie in that range or near it, and the least one beyond it, which is 0 if there is none.
 func (c *Census) sectionOf(col Column, server int, keys span, key Column) (s span, hits, near, next int64) {
 	d, set := c.servers[server], c.setOf(server, key)
 	all, held := c.hold(server, col.Table).different(col.Name, c.spans[col][server].means)

@@ -20,8 +20,8 @@ type keySet struct {
 }
 
 // limits say what a census answers in the program, where it would take a database many statements. Memory
-// must not grow with the rows, so the keys of a table take at most 2 MB, and its rows 4 MB; those of all tables
-// take 32 MB.
+// must not grow with the rows, so the keys of a table take at most 2 MB, and its rows 4 MB; those of all
+// tables take 32 MB.
 type limits struct {
 	values        int64 // how many different values of a column are read; with 0, the databases count all
 	set, sets     int64 // how many bits the keys of a table take, and those of all
@@ -131,8 +131,8 @@ func (c *Census) readTable(server int, t *sqldb.Table, count int64, most int) (h
 		return nil, 0
 	}
 	rows := most / len(names)
-	held, n := read(c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " LIMIT ",
-		strconv.Itoa(rows+1)), texts, names...)
+	held, n := read(c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
+		" LIMIT ", strconv.Itoa(rows+1)), texts, names...)
 	if n > rows || n == 0 {
 		return nil, 0
 	}
@@ -160,6 +160,7 @@ func (w *words) number(d *sqldb.DB, v any) (x int64, ok bool) {
 	return x, ok
 }
 
+// differing returns the texts of which the database has said that they differ.
 func (w *words) differing() map[string]bool {
 	if w == nil {
 		return nil
@@ -179,8 +180,8 @@ func (w *words) named(kinds map[string][]int64) (named map[string][]int64, ok bo
 	return named, true
 }
 
-// read reads the columns of a result that have whole numbers, or texts of few kinds, and NULL only, and counts
-// the rows.
+// read reads the columns of a result that have whole numbers, or texts of few kinds, and NULL only, and
+// counts the rows.
 func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, texts map[string]*words, names ...string) (
 	held holdings, n int) {
 	held = holdings{}

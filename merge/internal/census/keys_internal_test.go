@@ -12,9 +12,9 @@ import (
 // A set of random keys is compared with a map of these keys.
 func TestASetTellsEachKeyAndHowManyLieInARange(t *testing.T) {
 	t.Parallel()
-	forms := map[[2]bool]int{}
+	forms := map[[3]bool]int{}
 	for range 5000 {
-		keys, set := map[int64]bool{}, &keySet{span: span{zero: rand.IntN(2) == 0}}
+		keys, set := map[int64]bool{}, &keySet{span: span{zero: rand.IntN(2) == 0}, repeats: rand.IntN(4) == 0}
 		first, rare := rand.Int64N(400)-200, []int{1, 2, 100}[rand.IntN(3)] // as a range, as bits, and as a list
 		last := first + rand.Int64N(300)
 		for x := first; x <= last; x++ {
@@ -25,31 +25,38 @@ func TestASetTellsEachKeyAndHowManyLieInARange(t *testing.T) {
 			continue
 		}
 		all := slices.Sorted(maps.Keys(keys))
+		rows := map[int64]int64{}
+		for _, x := range slices.Clone(all) {
+			for rows[x] = 1; set.repeats && rand.IntN(2) == 0; rows[x]++ {
+				all = append(all, x)
+			}
+		}
+		slices.Sort(all)
 		set.distinct, set.min, set.max = int64(len(all)), all[0], all[len(all)-1]
 		if keys[0] = set.zero; set.zero && set.holds(0) {
-			all = append(all, 0)
+			all, rows[0] = append(all, 0), 1
 			slices.Sort(all)
 		}
 		for _, x := range all {
-			if !set.whole() {
+			if set.repeats || !set.whole() {
 				set.add(x)
 			}
 		}
-		forms[[2]bool{set.bits == nil, set.list == nil}]++
+		forms[[3]bool{set.bits == nil, set.list == nil, set.repeats}]++
 		least, greatest, want := rand.Int64N(1000)-500, rand.Int64N(1000)-500, int64(0)
 		for x := int64(-600); x < 600; x++ {
 			if set.has(x) != keys[x] {
 				t.Fatalf("%d: the set of %d to %d says %t", x, set.min, set.max, set.has(x))
 			}
 			if keys[x] && least <= x && x <= greatest {
-				want++
+				want += max(rows[x], 1)
 			}
 		}
 		if got := set.within(span{min: least, max: greatest}); got != want {
 			t.Fatalf("%d keys of %d to %d lie between %d and %d, want %d", got, set.min, set.max, least, greatest, want)
 		}
 	}
-	if len(forms) != 3 {
+	if len(forms) != 4 {
 		t.Errorf("the sets have the forms %v", forms)
 	}
 }

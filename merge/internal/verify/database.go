@@ -44,15 +44,14 @@ func (k kind) placeholder(n int) string {
 // fail, which ends all statements. These return nothing then.
 type database struct {
 	Server
-	kind     kind
-	tidb     bool // of the kind mysql
-	conn     *sql.Conn
-	tables   map[string]*relation
-	fail     func(error)
-	prepared struct { // what was asked last with values
-		text      string
-		statement *sql.Stmt
-	}
+	kind   kind
+	tidb   bool // of the kind mysql
+	conn   *sql.Conn
+	tables map[string]*relation
+	fail   func(error)
+	// prepared is what looked up rows last.
+	prepared     *sql.Stmt
+	preparedText string
 	// sequences are those of MariaDB that give columns their defaults, by table and column.
 	sequences map[[2]string]string
 }
@@ -178,25 +177,31 @@ func (d *database) scan(ctx, asked context.Context, text string, args []any,
 	return rows.Err()
 }
 
-// query sends a statement. Look-ups are the same again and again but for their values, and the driver of MySQL
-// would prepare each of them and close it.
-func (d *database) query(ctx context.Context, text string, args []any) (rows *sql.Rows, err error) {
-	if d.kind != mysql || len(args) == 0 {
-		return d.conn.QueryContext(ctx, text, args...)
+// query sends a statement, which may be the one that was prepared.
+func (d *database) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
+	if d.prepared != nil && text == d.preparedText {
+		return d.prepared.QueryContext(ctx, args...)
 	}
-	if text != d.prepared.text {
-		if last := d.prepared.statement; last != nil {
-			d.prepared.text, d.prepared.statement = "", nil
-			if err := last.Close(); err != nil {
-				return nil, err
-			}
-		}
-		if d.prepared.statement, err = d.conn.PrepareContext(ctx, text); err != nil {
-			return nil, err
-		}
-		d.prepared.text = text
+	return d.conn.QueryContext(ctx, text, args...)
+}
+
+// prepare prepares a statement that is the same again and again but for its values, in place of the last one.
+// The driver of MySQL would prepare it each time.
+func (d *database) prepare(ctx context.Context, text string) {
+	if d.prepared != nil && text == d.preparedText {
+		return
 	}
-	return d.prepared.statement.QueryContext(ctx, args...)
+	var err error
+	if last := d.prepared; last != nil {
+		err = last.Close()
+	}
+	d.preparedText, d.prepared = text, nil
+	if err == nil {
+		d.prepared, err = d.conn.PrepareContext(ctx, text)
+	}
+	if err != nil {
+		d.fail(err)
+	}
 }
 
 // texts reads a whole result as text; it is for catalogs. NULL becomes "".
@@ -307,7 +312,9 @@ func (l *lookup) each(ctx context.Context, fn func(n int, values []any)) {
 	if len(l.parts) == 0 {
 		return
 	}
-	l.d.each(ctx, strings.Join(l.parts, " UNION ALL "), l.args, func(values []any) {
+	text := strings.Join(l.parts, " UNION ALL ")
+	l.d.prepare(ctx, text)
+	l.d.each(ctx, text, l.args, func(values []any) {
 		fn(int(l.d.parse(textOf(values[0]))), values[1:])
 	})
 }
