@@ -100,8 +100,8 @@ func (k *keySet) within(s span) (n int64) {
 }
 
 // holdings are the rows of a table that has few of them: the whole numbers, by column. Every database finds
-// the same of these equal, whereas only one itself knows which of its texts are. A column with anything else
-// in it is not held.
+// the same of these equal, whereas only one itself knows which of its texts are: of those of few kinds, it has
+// their places among words. A column with anything else in it is not held.
 type holdings map[string][]int64
 
 // null stands for NULL.
@@ -109,7 +109,7 @@ const null int64 = math.MinInt64
 
 // readTable reads the whole numbers of a table of so many rows, and the texts of few kinds. It returns nil if
 // these are more than so many, or none.
-func (c *Census) readTable(server int, t *sqldb.Table, count int64, most int) (held holdings, cells int) {
+func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) (held holdings, cells int) {
 	var names []string
 	d, texts, numbers := c.servers[server], map[string]*words{}, 0
 	if t != nil {

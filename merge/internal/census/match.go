@@ -504,7 +504,7 @@ func (c *Census) hold(server int, table string) holdings {
 	if held, known := c.held[of]; known {
 		return held
 	}
-	held, cells := c.readTable(server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
+	held, cells := readTable(c, server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
 	if c.cells -= cells; c.cells < 0 {
 		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
 		c.cells = c.limits.tables - cells
