@@ -100,8 +100,8 @@ func (k *keySet) within(s span) (n int64) {
 }
 
 // holdings are the rows of a table that has few of them: the whole numbers, by column. Every database finds
-// the same of these equal, whereas only one itself knows which of its texts are: of those of few kinds, it has
-// their places among words. A column with anything else in it is not held.
+// the same of these equal, whereas only one itself knows which of its texts are: of those of few kinds, this
+// has their places among words. A column with anything else in it is not held.
 type holdings map[string][]int64
 
 // null stands for NULL.
