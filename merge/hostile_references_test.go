@@ -118,14 +118,33 @@ func TestReferencesLeadToTheRowsThatTheyLedToOnTheirServer(t *testing.T) {
 			asks: [][2]string{{"SELECT COUNT(*) FROM bans c LEFT JOIN parents p ON p.name = c.player WHERE c.player IS NOT NULL AND (p.tag IS NULL OR p.tag <> c.tag)", "0"},
 				{"SELECT player FROM bans WHERE tag = 's2' AND player IS NOT NULL", "Heron.s2"}}},
 		"a name that is the key, and a column that follows it": {
-			schema: []string{"CREATE TABLE parents (name VARCHAR(30) NOT NULL PRIMARY KEY, folded VARCHAR(30) NOT NULL UNIQUE, tag VARCHAR(20) NOT NULL)",
+			schema: []string{"CREATE TABLE parents (name VARCHAR(30) NOT NULL PRIMARY KEY, folded VARCHAR(30) NOT NULL UNIQUE, tag VARCHAR(20) NOT NULL, " +
+				"shouted VARCHAR(30), shown VARCHAR(30))",
 				"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, player VARCHAR(30), tag VARCHAR(20), FOREIGN KEY (player) REFERENCES parents (name))"},
-			first:  []string{"INSERT INTO parents VALUES ('Heron', 'heron', 's1')", "INSERT INTO bans VALUES (" + id(1, 1) + ", 'Heron', 's1')"},
-			second: []string{"INSERT INTO parents VALUES ('HERON', 'heron', 's2')", "INSERT INTO bans VALUES (" + id(2, 1) + ", 'HERON', 's2')"},
+			first: []string{"INSERT INTO parents VALUES ('Heron', 'heron', 's1', 'HERON', 'Heron')", "INSERT INTO bans VALUES (" + id(1, 1) + ", 'Heron', 's1')"},
+			second: []string{"INSERT INTO parents VALUES ('HERON', 'heron', 's2', 'HERON', 'HERON')",
+				"INSERT INTO bans VALUES (" + id(2, 1) + ", 'HERON', 's2')"},
 			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name",
-				Derived: []merge.DerivedName{{Column: "folded", As: "lower"}}}}, "bans": {Policy: merge.Copy}},
+				Derived: []merge.DerivedName{{Column: "folded", As: "lower"}, {Column: "shouted", As: "upper"}, {Column: "shown", As: "same"}}}},
+				"bans": {Policy: merge.Copy}},
 			asks: [][2]string{{"SELECT COUNT(*) FROM bans c LEFT JOIN parents p ON p.name = c.player WHERE p.tag IS NULL OR p.tag <> c.tag", "0"},
-				{"SELECT name FROM parents WHERE tag = 's2'", "HERON.s2"}, {"SELECT folded FROM parents WHERE tag = 's2'", "heron.s2"}}},
+				{"SELECT name FROM parents WHERE tag = 's2'", "HERON.s2"}, {"SELECT folded FROM parents WHERE tag = 's2'", "heron.s2"},
+				{"SELECT shouted FROM parents WHERE tag = 's2'", "HERON.S2"}, {"SELECT shown FROM parents WHERE tag = 's2'", "HERON.s2"},
+				{"SELECT shouted FROM parents WHERE tag = 's1'", "HERON"}}},
+		"a key of several columns that leads to a row that stays, whose own key follows": {
+			schema: []string{counted + ")",
+				"CREATE TABLE titles (owner BIGINT NOT NULL, n INTEGER NOT NULL, word VARCHAR(9) NOT NULL UNIQUE, won INTEGER NOT NULL, " +
+					"PRIMARY KEY (owner, n), FOREIGN KEY (owner) REFERENCES parents (id))",
+				"CREATE TABLE badges (id BIGINT NOT NULL PRIMARY KEY, owner BIGINT, n INTEGER, word VARCHAR(9), " +
+					"FOREIGN KEY (owner, n) REFERENCES titles (owner, n))"},
+			first: append(parent(1), "INSERT INTO titles VALUES (4, 1, 'Lord', 7), (4, 2, 'King', 9)",
+				"INSERT INTO badges VALUES ("+id(1, 1)+", 4, 1, 'Lord'), ("+id(1, 2)+", 4, 2, 'King')"),
+			second: append(parent(2), "INSERT INTO titles VALUES (4, 3, 'Lord', 8), (5, 1, 'King', 3)",
+				"INSERT INTO badges VALUES ("+id(2, 1)+", 4, 3, 'Lord'), ("+id(2, 2)+", 5, 1, 'King'), ("+id(2, 3)+", NULL, 1, NULL)"),
+			tables: map[string]*merge.TablePlan{"parents": {Policy: merge.Copy, Renumber: merge.Behind},
+				"titles": {Policy: merge.Newest, Key: []string{"word"}, By: "won"}, "badges": {Policy: merge.Copy}},
+			asks: [][2]string{{"SELECT COUNT(*) FROM badges b JOIN titles t ON t.owner = b.owner AND t.n = b.n AND t.word = b.word", "4"},
+				{"SELECT p.tag FROM titles t JOIN parents p ON p.id = t.owner ORDER BY t.word", "s1-4,s2-4"}}},
 		"references that exist in some rows only": {
 			schema: []string{counted + ")", "CREATE TABLE others (id BIGINT NOT NULL PRIMARY KEY)",
 				"CREATE TABLE children (id BIGINT NOT NULL PRIMARY KEY, kind VARCHAR(9), owner BIGINT, tag VARCHAR(20))"},

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/generator"
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
+	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 const goodPlan = `
@@ -59,6 +61,55 @@ func TestAPlanComesBackFromItsFile(t *testing.T) {
 	}
 }
 
+// ownLayout is one that no preset has: the server is the upper part of the node number.
+const ownLayout = `layout:
+  epoch: 2025-01-01T00:00:00Z
+  tick: 100ms
+  time_bits: 34
+  node: [{name: server, bits: 16}, {name: process, bits: 4}]
+  sequence_bits: 9
+  server: server
+`
+
+func TestALayoutOfOnesOwnSaysWhichServerMadeAnID(t *testing.T) {
+	t.Parallel()
+	plan, err := merge.Parse([]byte(strings.Replace(goodPlan, "layout: game\n", ownLayout, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := plan.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := merge.Parse(text); err != nil || again.Hash() != plan.Hash() {
+		t.Errorf("it came back as another plan: %v: %s", err, text)
+	}
+	layout, err := plan.Layout.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := func(server, process int64) string {
+		number, err := layout.Compose(generator.Parts{Time: layout.Epoch.AddDate(1, 0, 0), Node: server<<4 | process, Sequence: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint("INSERT INTO roles VALUES (", number, ")")
+	}
+	for _, own := range []string{"server", "process"} {
+		schema := []string{"CREATE TABLE roles (id BIGINT NOT NULL PRIMARY KEY)"}
+		_, _, small := small(t, dbtest.ServersOf("sqlite")[0], schema, copies("roles"), []string{made(1, 2), made(1, 1)}, []string{made(2, 2)})
+		small.Layout = plan.Layout
+		small.Layout.Server = own
+		report, found := problems(t, open(t, small))
+		if len(report.Problems) > 0 == (own == "server") {
+			t.Errorf("the field %s is the server, and check finds %v", own, report.Problems)
+		}
+		if own == "process" && (len(found[merge.CodeServerNumber]) == 0 || !strings.Contains(fmt.Sprint(found), "number 2")) {
+			t.Errorf("check finds %v", report.Problems)
+		}
+	}
+}
+
 // A condition has commas of its own, and is quoted for them.
 func TestALongLineOfAPlanIsBrokenOutsideOfQuotedTexts(t *testing.T) {
 	t.Parallel()
@@ -105,7 +156,13 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 		"a copy in a table unknown": {"table: mail", "table: post", "post"},
 		"a copy of two names": {`mail: {policy: copy,`, "mail: {policy: rename, rename: {column: title, copies: " +
 			"[{table: mail, column: from_name}]},", "repeats names of two tables"},
-		"a copy that is renamed":      {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
+		"a copy that is renamed":    {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
+		"a layout that is empty":    {"layout: game", "layout: {server: server}", "give the name of a preset"},
+		"a layout without its bits": {"layout: game\n", strings.Replace(ownLayout, "bits: 16", "bits: 0", 1), "0 Bits"},
+		"a server in no field":      {"layout: game\n", strings.Replace(ownLayout, "server: server", "server: realm", 1), `no field "realm"`},
+		"an identity that is empty": {"\ntables:\n", "\nidentities: {roles: }\ntables:\n", "identities: roles is empty"},
+		"a word in place of a boolean": {"policy: copy", "foreign_ids: perhaps, policy: copy",
+			"the value `perhaps` stands in place of true or false"},
 		"no servers":                  {goodPlan[strings.Index(goodPlan, "servers:"):strings.Index(goodPlan, "target:")], "", "there is none"},
 		"a list in place of a policy": {"policy: copy", "policy: [copy]", "a list cannot stand here"},
 		"a mapping in place of a list": {"policy: copy", "references: {a: b}, policy: copy",

@@ -102,6 +102,47 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 				"items": {Policy: merge.Copy}},
 			code: merge.CodeOrphan, says: "not copied",
 		},
+		"a reference that leads to a column in which rows that become one differ": {
+			schema: []string{"CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL, tag INTEGER NOT NULL UNIQUE)",
+				"CREATE TABLE banners (id BIGINT NOT NULL PRIMARY KEY, tag INTEGER, FOREIGN KEY (tag) REFERENCES guilds (tag))"},
+			first:  []string{"INSERT INTO guilds VALUES (" + id(1, 1) + ", 'a', 1)", "INSERT INTO banners VALUES (" + id(1, 1) + ", 1)"},
+			second: []string{"INSERT INTO guilds VALUES (" + id(2, 1) + ", 'a', 2)", "INSERT INTO banners VALUES (" + id(2, 1) + ", 2)"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "guilds": {Policy: merge.KeepFirst, Key: []string{"name"}},
+				"banners": {Policy: merge.Copy}},
+			code: merge.CodeCollapsedParent, says: "banners: tag: rows of guilds become one",
+		},
+		"a path that nobody understands": {
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy,
+				References: []merge.Reference{{Column: "name", Table: "roles", Path: "$.items[0].id"}}}},
+			code: merge.CodePlan, says: `the path "$.items[0].id" is not understood at "[0].id"`,
+		},
+		"a reference to a column that is not there": {
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy,
+				References: []merge.Reference{{Column: "boss_id", Table: "roles", Target: []string{"number"}}}}},
+			code: merge.CodePlan, says: "the table that it refers to lacks a column of it",
+		},
+		"a name that only some rows repeat": {
+			schema: []string{"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, kind INTEGER, player VARCHAR(16))"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}},
+				"bans": {Policy: merge.Copy, References: []merge.Reference{{Column: "player", Table: "roles", Target: []string{"name"}, When: "kind = 1"}}}},
+			code: merge.CodePlan, says: "bans: player: a reference to a name that may change cannot have when:",
+		},
+		"a reference to a column that repeats a name": {
+			schema: []string{"CREATE TABLE bans (player VARCHAR(16) NOT NULL PRIMARY KEY)",
+				"CREATE TABLE pleas (id BIGINT NOT NULL PRIMARY KEY, player VARCHAR(16))"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name"}},
+				"bans":  {Policy: merge.Copy, References: []merge.Reference{{Column: "player", Table: "roles", Target: []string{"name"}}}},
+				"pleas": {Policy: merge.Copy, References: []merge.Reference{{Column: "player", Table: "bans"}}}},
+			code: merge.CodePlan, says: "pleas: player: it refers to bans.player, which itself repeats a name that may change",
+		},
+		"a column that the target computes": {
+			schema: []string{"CREATE TABLE purses (id BIGINT NOT NULL PRIMARY KEY, gold INTEGER, silver INTEGER)"},
+			first:  []string{"INSERT INTO purses VALUES (" + id(1, 1) + ", 1, 7)"},
+			target: []string{"DROP TABLE purses", "CREATE TABLE purses (id BIGINT NOT NULL PRIMARY KEY, gold INTEGER, " +
+				"silver INTEGER GENERATED ALWAYS AS (gold * 10) STORED)"},
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "purses": {Policy: merge.Copy}},
+			code:   merge.CodeMissingColumn, says: "silver: the target computes the column",
+		},
 		"a column that is not there": {
 			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Newest, Key: []string{"id"}, By: "age"}}, code: merge.CodePlan, says: "age",
 		},
