@@ -234,6 +234,40 @@ func TestASwitchOverAndTheWayBack(t *testing.T) {
 	})
 }
 
+// Tables of SQLite that were written by hand have comments, also where a name is looked for.
+func TestCommentsDoNotHideTheKeyOfATable(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE users (name text, -- it's the name, or (none\n"+
+			"  id integer /* a, primary key */ PRIMARY KEY AUTOINCREMENT -- the primary key\n)",
+			"CREATE TABLE notes (/* the key, of course */ [id] integer, body text -- what it says\n, /* once */ PRIMARY KEY (id))",
+			"INSERT INTO users (name) VALUES ('a')", "INSERT INTO notes (body) VALUES ('b')")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "notes.id", "users.id")
+		run(t, db, plan.Forward)
+		for _, insert := range []string{"INSERT INTO users (name) VALUES ('c')", "INSERT INTO notes (body) VALUES ('c')"} {
+			if db.Exec(insert).Error == nil {
+				t.Errorf("%s: a row without a key was stored", insert)
+			}
+		}
+		suite.PlainExec(t, db, "INSERT INTO users (id, name) VALUES (77, 'd')", "INSERT INTO notes (id, body) VALUES (77, 'd')",
+			"DELETE FROM users WHERE id = 77", "DELETE FROM notes WHERE id = 77")
+		run(t, db, plan.Back)
+		suite.PlainExec(t, db, "INSERT INTO users (name) VALUES ('e')", "INSERT INTO notes (body) VALUES ('e')")
+		for _, table := range []string{"users", "notes"} {
+			if got := suite.PlainRows[int64](t, db, "SELECT max(id) FROM "+table); got[0] < 2 {
+				t.Errorf("%s: the next key is %d", table, got[0])
+			}
+		}
+		made := suite.PlainRows[string](t, db, "SELECT sql FROM sqlite_master WHERE name IN ('users', 'notes') ORDER BY name")
+		if got := strings.Join(made, "\n"); strings.Count(got, "AUTOINCREMENT") != 2 || !strings.Contains(got, "-- what it says") {
+			t.Errorf("the tables are now %s", got)
+		}
+	})
+}
+
 // A view keeps PostgreSQL from widening a column of its table. The table goes on counting then, also where the
 // client runs the other statements after the error, as psql does.
 func TestASwitchOverOfPostgreSQLIsWholeOrNotAtAll(t *testing.T) {
