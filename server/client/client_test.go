@@ -396,3 +396,54 @@ func TestWrongOptionsAreNamedTogether(t *testing.T) {
 		t.Errorf("without endpoints: %v", err)
 	}
 }
+
+// The token goes to the service, by TLS or where WithInsecure allows it, and to nobody whom the service names.
+func TestTheTokenAndTheSourceGoToTheServiceAlone(t *testing.T) {
+	t.Parallel()
+	var tokens, sources sync.Map
+	var asked atomic.Int64
+	service := &scripted{next: func(_ context.Context, r *snowflakev1.NextRequest) ([]int64, error) {
+		sources.Store(r.GetSource(), true)
+		return []int64{1}, nil
+	}}
+	_, handler := snowflakev1connect.NewIDServiceHandler(service)
+	start := func(handler http.HandlerFunc) *httptest.Server {
+		server := httptest.NewTLSServer(handler)
+		t.Cleanup(server.Close)
+		return server
+	}
+	own := start(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		tokens.Store(r.Header.Get("Authorization"), true)
+		handler.ServeHTTP(w, r)
+	})
+	away := start(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, own.URL+r.URL.Path, http.StatusSeeOther)
+	})
+	known, ok := own.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("the test server has another transport")
+	}
+	options := []client.Option{client.WithToken("a-secret-token"), client.WithSource("orders"), client.WithBlock(1, 1),
+		client.WithTLS(known.TLSClientConfig)}
+	c := newClient(t, []string{away.URL}, append(options, client.WithMaxWait(100*time.Millisecond))...)
+	if id, err := c.Next(t.Context()); !errors.Is(err, client.ErrUnavailable) || asked.Load() > 0 {
+		t.Errorf("a redirection was followed: %d, %v", id, err)
+	}
+	if id, err := newClient(t, []string{own.URL}, options...).Next(t.Context()); err != nil || id != 1 {
+		t.Errorf("the service gives %d, %v", id, err)
+	}
+	for what, seen := range map[string]*sync.Map{"Bearer a-secret-token": &tokens, "orders": &sources} {
+		if _, found := seen.Load(what); !found {
+			t.Errorf("the service has not seen %q", what)
+		}
+	}
+	plain, err := client.New([]string{"http://ids.example"}, client.WithToken("a-secret-token"), client.WithInsecure())
+	if err != nil {
+		t.Fatalf("WithInsecure: %v", err)
+	}
+	if err := plain.Fill(t.Context(), nil); err != nil {
+		t.Errorf("no numbers: %v", err)
+	}
+	plain.Close()
+}
