@@ -650,3 +650,41 @@ func TestTablesThatNameTheirOwnSchemaAreSplitAndJoined(t *testing.T) {
 		finds(openRouter(t, named()))
 	})
 }
+
+func TestRowsAreCopiedNoFasterThanTheSettingsAllow(t *testing.T) {
+	t.Parallel()
+	p := startRouter(t, dbtest.Named("sqlite").Open(t, nil))
+	orders := p.create(80)
+	const perSecond = 100
+	var began time.Time
+	copied := map[string]int64{} // by table
+	slow := resharding.Settings{Chunk: 5, RowsPerSecond: perSecond, Progress: func(r resharding.Progress) {
+		if r.Step != "copy" {
+			return
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		// The first chunk came before the first report.
+		total := int64(0)
+		copied[r.Table] = r.Rows
+		for _, rows := range copied {
+			total += rows
+		}
+		if allowed := perSecond*time.Since(began).Seconds() + float64(5*(1+len(copied))); float64(total) > allowed {
+			t.Errorf("%d rows are copied after %v, and %d a second are allowed", total, time.Since(began), perSecond)
+		}
+	}}
+	_, err := slow.Split(t.Context(), p.router, shardOne, 2)
+	must(t, err, "Split")
+	p.finds(orders, "after the split")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	slow.RowsPerSecond, slow.Progress = 1, func(resharding.Progress) { cancel() }
+	_, err = slow.Split(ctx, p.router, resharding.Class{Residue: 2, Modulus: splitFrom}, 2)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a split that waits for its rows: %v", err)
+	}
+	must(t, resharding.Resume(t.Context(), p.router), "Resume")
+	p.finds(orders, "after Resume")
+}
