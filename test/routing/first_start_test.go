@@ -40,20 +40,63 @@ type startLabel struct {
 // startRouter makes a router as a program does at its start, whose pools are its own.
 func startRouter(t *testing.T, target dbtest.Target, dsns []string) *snowflakeplugin.Router {
 	t.Helper()
+	r, err := tryRouter(t, target, 4, dsns[0], dsns)
+	must(t, err, "NewRouter")
+	return r
+}
+
+// tryRouter is startRouter for a program that leases from the database home.
+func tryRouter(
+	t *testing.T, target dbtest.Target, shards int, home string, dsns []string,
+) (*snowflakeplugin.Router, error) {
+	t.Helper()
+	at := target.OpenDSN(t, home, nil)
+	leased(t, at)
 	var dbs []*gorm.DB
 	for _, dsn := range dsns {
-		db := target.OpenDSN(t, dsn, nil)
-		if len(dbs) == 0 {
-			leased(t, db)
-		} else {
-			must(t, db.Use(dbs[0].Plugins["snowflake"]), "Use")
+		db := at
+		if dsn != home {
+			db = target.OpenDSN(t, dsn, nil)
+			must(t, db.Use(at.Plugins["snowflake"]), "Use")
 		}
 		dbs = append(dbs, db)
 	}
-	r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: dbs},
+	return snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: shards, Databases: dbs},
 		&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
-	must(t, err, "NewRouter")
-	return r
+}
+
+// A router of other databases, or of the same ones in another order, would store rows where nobody looks for them,
+// and find none of those that are there.
+func TestARouterOfOtherDatabasesThanBeforeIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		first, second, fresh := target.DSN(t), target.DSN(t), target.DSN(t)
+		before := startRouter(t, target, []string{first, second})
+		must(t, before.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, before.Create(t.Context(), []startOrder{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}), "Create")
+		for name, c := range map[string]struct {
+			shards int
+			dsns   []string
+			says   string
+		}{
+			"another order":             {4, []string{second, first}, "correct the order and number of Databases"},
+			"one less":                  {4, []string{first}, "correct the order and number of Databases"},
+			"one more":                  {4, []string{first, second, fresh}, "correct the order and number of Databases"},
+			"another one, that is new":  {4, []string{first, fresh}, "another database than before"},
+			"another number of shards":  {8, []string{first, second}, "had 4 shards at the first start"},
+			"another number of both":    {2, []string{first}, "had 4 shards at the first start"},
+			"both of them, one renewed": {4, []string{fresh, second}, "another database than before"},
+		} {
+			_, err := tryRouter(t, target, c.shards, first, c.dsns)
+			wantErr(t, err, snowflakeplugin.ErrSharding, name)
+			says(t, err, c.says)
+		}
+		again := startRouter(t, target, []string{first, second})
+		must(t, again.AutoMigrate(t.Context()), "AutoMigrate again")
+		n, err := again.Count(t.Context(), &startOrder{})
+		must(t, err, "Count")
+		same(t, "the orders", n, 4)
+	})
 }
 
 // The replicas of a deployment start at the same time, and each makes the tables that are missing.
