@@ -453,3 +453,31 @@ func TestAReshardingKnowsTheOrderOfItsDatabases(t *testing.T) {
 		otherwise().finds(orders, "in another order after cleaning")
 	})
 }
+
+// A program that does not know the database of a shard would store its rows elsewhere.
+func TestAProgramWithoutTheDatabaseOfAShardIsRefused(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db, more := target.OpenDSN(t, dsn, nil), target.Open(t, nil)
+		small := startRouter(t, db)
+		orders := small.create(40)
+		plugin := db.Plugins["snowflake"]
+		both := []*gorm.DB{target.OpenDSN(t, dsn, nil), more}
+		for _, other := range both {
+			must(t, other.Use(plugin), "Use")
+		}
+		mover := routerOn(t, both...)
+		must(t, mover.router.AutoMigrate(t.Context()), "AutoMigrate")
+		_, err := resharding.Split(t.Context(), mover.router, shardOne, 2, 0, 1)
+		must(t, err, "Split")
+		mover.finds(orders, "after the split")
+
+		late := target.OpenDSN(t, dsn, nil)
+		must(t, late.Use(plugin), "Use")
+		_, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{late}},
+			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a program that starts")
+		suite.Says(t, err, "add those to Databases")
+	})
+}
