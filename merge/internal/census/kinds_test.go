@@ -211,3 +211,27 @@ func TestOneOfManyPlacesTellsWhoseTheThingsAre(t *testing.T) {
 			"things.owner": "heroes.id when place IN (0, 1, 10, 11, 12, 2, 4, 5, 6, 7, 8, 9), guilds.id when place = 3"})
 	})
 }
+
+// Three tables have the same keys, and each seems to belong to the next one: two are called like the key of another
+// one, and of two others the shorter name counts. What refers to them refers to one that belongs to none.
+func TestKeysThatSeemToBelongToEachOtherInACircleAreThoseOfOneTable(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		statements := []string{"CREATE TABLE heroes (hero_id BIGINT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE guild (character_id BIGINT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE profile (char_guid BIGINT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE characters (char_guid BIGINT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE items (no INTEGER NOT NULL, hero_id BIGINT, kind VARCHAR(20), about BIGINT)"}
+		for n, key := 0, 0; n < 60; n++ {
+			key += 1 + pick(n, 80)
+			for _, table := range []string{"heroes", "guild", "profile", "characters"} {
+				statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d)", table, key))
+			}
+			statements = append(statements, fmt.Sprintf("INSERT INTO items VALUES (%d, %d, 'Hero', %d)", 2*n, key, key),
+				fmt.Sprintf("INSERT INTO items VALUES (%d, %d, 'Thing', %d)", 2*n+1, key, 100_000+77*n))
+		}
+		expect(t, taken(t, target, statements), map[string]string{"characters.char_guid": "heroes.hero_id", "profile.char_guid": "heroes.hero_id",
+			"guild.character_id": "heroes.hero_id", "heroes.hero_id": "plain", "items.hero_id": "heroes.hero_id",
+			"items.about": "heroes.hero_id when kind = 'Hero'"})
+	})
+}
