@@ -1,7 +1,10 @@
 package merge_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,4 +78,37 @@ tables:
 			t.Errorf("orphans: %s is %q, want %q", written, got, want)
 		}
 	}
+}
+
+func TestASumNamesItsColumnInBracesAndAHookMayKeepTheRunOpen(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE purses (id BIGINT NOT NULL PRIMARY KEY, QUOTEGoldQUOTE BIGINT)"}
+		purse := func(server, gold int) []string {
+			return []string{fmt.Sprintf("INSERT INTO purses VALUES (%s, %d)", id(server, 1), gold)}
+		}
+		_, into, plan := small(t, target, schema, copies("purses"), purse(1, 5), purse(2, 7))
+		plan.Conserve = []merge.ConservedSum{{Name: "gold", Table: "purses", Expression: "SUM({Gold})"}}
+		why := errors.New("the game is not ready")
+		early := open(t, plan, merge.WithHooks(merge.Hooks{AfterMerge: func(context.Context) error { return why }}))
+		if _, err := early.Run(t.Context()); !errors.Is(err, why) {
+			t.Fatalf("a run whose hook fails: %v", err)
+		}
+		if _, err := early.Verify(t.Context()); !errors.Is(err, merge.ErrNotRun) {
+			t.Errorf("verify of a run whose hook failed: %v", err)
+		}
+		m := open(t, plan)
+		report, err := m.Run(t.Context())
+		if err != nil || !report.Resumed || report.Already {
+			t.Fatalf("the second run: %+v, %v", report, err)
+		}
+		v, err := m.Verify(t.Context())
+		if err != nil || !v.OK || !slices.ContainsFunc(v.Checks, func(c merge.Comparison) bool { return c.What == "sum" && c.Got == "12" }) {
+			t.Errorf("verify: %+v, %v", v, err)
+		}
+		into.exec(t, "UPDATE purses SET QUOTEGoldQUOTE = 6 WHERE id = "+id(1, 1))
+		if v, err = m.Verify(t.Context()); err != nil || !slices.ContainsFunc(v.Failed, func(c merge.Comparison) bool { return c.What == "sum" }) {
+			t.Errorf("verify after a change: %+v, %v", v, err)
+		}
+	})
 }
