@@ -157,7 +157,7 @@ func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, som
 		}
 		wanted := some == nil || slices.Contains(slices.Concat(some, source.Primary), target.Name)
 		if c != nil && wanted {
-			src.pairs = append(src.pairs, pair{source: c, target: target, set: set,
+			src.pairs = append(src.pairs, pair{source: c, target: target,
 				native: kind == ws.target.Kind && c.Declared == target.Declared && !set})
 		}
 	}

@@ -80,7 +80,6 @@ func (s *server) beside(ctx context.Context, target *sqldb.DB) (bool, error) {
 // pair is a column of a source and the column of the target that it is copied to.
 type pair struct {
 	source, target *sqldb.Column
-	set            bool // the plan sets it to an expression
 	native         bool // both have the same type on the same kind of database
 }
 

@@ -226,8 +226,8 @@ func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes 
 		return err
 	}
 	for _, check := range later {
-		if err := g.execute(ctx, "ALTER TABLE "+g.quote(table.Name)+" ADD "+check.Definition()+
-			" NOT VALID"); err != nil {
+		statement := "ALTER TABLE " + g.quote(table.Name) + " ADD " + check.Definition() + " NOT VALID"
+		if err := g.session(ctx).Exec(statement).Error; err != nil {
 			return err
 		}
 	}
@@ -398,8 +398,4 @@ func (g migrator) refuseStrangers(ctx context.Context, table string, c shardmap.
 		"other names for the tables, and write the rows into those with Router.Create, or set Shards and Layout "+
 		"to those by which the table was filled",
 		errs.ErrSharding, table, c.Column, strangers[0][0], c.Class)
-}
-
-func (g migrator) execute(ctx context.Context, statement string) error {
-	return g.session(ctx).Exec(statement).Error
 }

@@ -205,9 +205,6 @@ func (e *RefusedError) Error() string {
 	}
 }
 
-// Unwrap returns the error of the statement.
-func (e *RefusedError) Unwrap() error { return e.cause }
-
 func (r *Trial) empty(ctx context.Context) error {
 	// A server makes new files when it truncates a table, which takes it longer than to delete a few rows.
 	// PostgreSQL keeps what is deleted until then, so that the rows must not become many.
