@@ -381,8 +381,8 @@ func keyed(t *sqldb.Table, column string) bool {
 
 // isAbove reports whether a key can be the one that another key is taken from: no server has fewer of
 // them, or else, of two equal sets, the one that the database counts, the one whose table the other is called
-// like, or the shorter name, is that of the table that the others belong to. Names may lead in a circle, which
-// ends where it would close.
+// like, or the shorter name, is that of the table that the others belong to. Names may lead in a circle,
+// which ends where it would close.
 func (c *Census) isAbove(parent, child Column) bool {
 	if known := c.belongs(child, parent); known || c.belongs(parent, child) {
 		return known
@@ -409,7 +409,9 @@ func (c *Census) isAbove(parent, child Column) bool {
 
 // belongs reports whether a key is known to be taken from another one, over any number of tables.
 func (c *Census) belongs(child, parent Column) bool {
-	return slices.ContainsFunc(c.above[child], func(up Column) bool { return up == parent || c.belongs(up, parent) })
+	return slices.ContainsFunc(c.above[child], func(up Column) bool {
+		return up == parent || c.belongs(up, parent)
+	})
 }
 
 // aboveByName finds keys that are taken from a table, though they are too few to prove it: other keys of the
