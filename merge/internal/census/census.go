@@ -34,7 +34,7 @@ func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, mos
 }
 
 func take(c *Census, looks func(table string) bool) ([]Finding, error) {
-	c.look()
+	look(c)
 	matches := map[Column][]match{}
 	for _, col := range c.columns {
 		if looks(col.Table) || slices.Contains(c.keys, col) {
@@ -42,7 +42,7 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 		}
 	}
 	for _, key := range c.keys {
-		c.derive(key, matches)
+		derive(c, key, matches)
 	}
 	c.aboveByName(matches)
 	var all []Finding
@@ -56,7 +56,7 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 	for i, f := range all {
 		all[i].Hits = hitsOf(f.Hits, matches[f.Column])
 	}
-	all = c.unpack(all, looks)
+	all = unpack(c, all, looks)
 	asked := (&caller{c: c}).find(all, looks)
 	all = slices.DeleteFunc(all, func(f Finding) bool { // columns that are called alike say more
 		return f.weak() && slices.ContainsFunc(asked, func(a Finding) bool { return a.Column == f.Column })
@@ -72,7 +72,7 @@ func take(c *Census, looks func(table string) bool) ([]Finding, error) {
 }
 
 // look asks which tables and columns there are, how far their values go, and which of them are keys.
-func (c *Census) look() {
+func look(c *Census) {
 	tables := map[string]*sqldb.Table{}
 	for _, d := range c.servers {
 		maps.Copy(tables, d.Tables)
@@ -107,7 +107,7 @@ func (c *Census) look() {
 
 // derive finds out from which tables the keys of a table are taken, and leaves those of its matches that are
 // no chance.
-func (c *Census) derive(key Column, matches map[Column][]match) {
+func derive(c *Census, key Column, matches map[Column][]match) {
 	if c.counts(key) {
 		// A cluster of servers counts the keys of all tables in the same steps.
 		byChance := func(m match) bool {
@@ -135,7 +135,7 @@ func (c *Census) derive(key Column, matches map[Column][]match) {
 }
 
 // unpack adds the findings about parts of the columns that do not refer as a whole.
-func (c *Census) unpack(all []Finding, looks func(table string) bool) []Finding {
+func unpack(c *Census, all []Finding, looks func(table string) bool) []Finding {
 	closed := map[Column]bool{} // they refer as a whole
 	for _, f := range all {
 		closed[f.Column] = closed[f.Column] || f.Verdict >= Possible && !f.partly
