@@ -101,8 +101,9 @@ func (d *database) session() []string {
 			"SET extra_float_digits = 3", "SET bytea_output = 'hex'", "SET standard_conforming_strings = on",
 			"SET row_security = off", "SET lc_monetary = 'C'", "SET default_transaction_read_only = on",
 			// The database that waits for the other one must not lose its session.
-			"SELECT set_config(name, '0', false) FROM pg_settings WHERE name LIKE 'idle%timeout' OR name IN " +
-				"('statement_timeout', 'transaction_timeout')",
+			// Some timeouts are those of the server, which no session may change.
+			"SELECT set_config(name, '0', false) FROM pg_settings WHERE context = 'user' AND " +
+				"(name LIKE 'idle%timeout' OR name IN ('statement_timeout', 'transaction_timeout'))",
 		}
 	}
 	return []string{"PRAGMA busy_timeout = 10000", "PRAGMA query_only = 1"}
