@@ -621,6 +621,15 @@ func (c *schemaCheck) closed() {
 		return
 	}
 	c.report.Lock, c.ws.survey = now, now
+	if !c.running { // check has said it
+		weak, err := c.ws.byChance(c.Ctx, now)
+		c.Fail(err)
+		for _, p := range weak {
+			p.Message += ", as other numbers would be by chance; if it is something else, such as a price, the " +
+				"merge would change these values"
+			c.report.warn(p)
+		}
+	}
 	for _, j := range c.ws.order {
 		if c.ws.lock != nil {
 			now.against(c.ws.lock, j.name, c.report.problem)

@@ -390,6 +390,63 @@ func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
 	})
 }
 
+// Most prices are keys of heroes, because most numbers are. Whoever takes them for keys is warned, also if a
+// condition leaves out those that are none, and not of the columns that do refer: to all heroes, or, as the
+// patrons that few have, to the newest ones as well.
+func TestAReferenceWhoseValuesAreKeysByChanceIsNamed(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER NOT NULL)",
+			"CREATE TABLE bids (COUNTED, bidder INTEGER NOT NULL, price INTEGER NOT NULL, patron INTEGER NOT NULL)"}
+		server := func(number int) []string {
+			var heroes, bids, keys []string
+			for n := range 300 + 100*number {
+				if n%10 != number {
+					keys = append(keys, fmt.Sprint(n))
+					heroes = append(heroes, fmt.Sprintf("(%d, 1)", n))
+				}
+			}
+			for n := range 200 {
+				patron := "0"
+				if n%10 == 0 {
+					patron = keys[len(keys)-1-n*len(keys)/200]
+				}
+				bids = append(bids, fmt.Sprintf("(%d, %s, %d, %s)", n+1, keys[n*97%len(keys)], n*7%250+1, patron))
+			}
+			return []string{"INSERT INTO heroes VALUES " + strings.Join(heroes, ", "), "INSERT INTO bids VALUES " + strings.Join(bids, ", ")}
+		}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "bids": {Policy: merge.Copy, Renumber: merge.Apart}},
+			server(1), server(2))
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id",
+			In: []string{"bids.bidder", "bids.patron when patron <> 0", "bids.price when price IN (SELECT id FROM heroes)"}}}
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		var named []string
+		for _, p := range report.Warnings {
+			if p.Code == merge.CodePlan {
+				named = append(named, p.Table+"."+p.Column)
+			}
+		}
+		m := open(t, plan, merge.WithLock(report.Lock))
+		run(t, m)
+		verify, err := m.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range verify.Checks {
+			if c.What == "chance" {
+				named = append(named, "verify "+c.Table+"."+c.Column)
+			}
+		}
+		if want := []string{"bids.price", "verify bids.price"}; !slices.Equal(named, want) {
+			t.Errorf("by chance: %v, want %v", named, want)
+		}
+	})
+}
+
 // A reference to what no unique key keeps apart may lead to rows of two servers, and nobody can say to which.
 func TestCheckWarnsOfReferencesToKeysThatMayMeet(t *testing.T) {
 	t.Parallel()

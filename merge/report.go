@@ -317,7 +317,8 @@ type VerifyReport struct {
 // Comparison is one thing that was verified.
 type Comparison struct {
 	// What is "rows", "checksum", "parents", "orphans", "duplicates", "names", "keeper", "totals", "counter",
-	// "columns", "tables", "sum", "empty", "balance", "catalog", "lists" or "apart".
+	// "columns", "tables", "sum", "empty", "balance", "catalog", "lists" or "apart". It is "chance" for a
+	// reference of the plan whose values are keys no more often than other numbers, which is no difference.
 	What   string `json:"what"`
 	Table  string `json:"table"`
 	Server string `json:"server,omitempty"`
@@ -325,9 +326,10 @@ type Comparison struct {
 	Want   string `json:"want"`
 	Got    string `json:"got"`
 	OK     bool   `json:"ok"`
-	// Column held keys of the table Parent, which have changed, and no reference of the plan follows them. Rows
-	// is how many of its rows have a number. Where a reference does follow those rows that meet a condition,
-	// Except is the condition, and only the other rows count. They are empty in other comparisons.
+	// Column is that of a "chance". Otherwise it held keys of the table Parent, which have changed, and no
+	// reference of the plan follows them. Rows is how many of its rows have a number. Where a reference does
+	// follow those rows that meet a condition, Except is the condition, and only the other rows count. They are
+	// empty in other comparisons.
 	Column string `json:"column,omitempty"`
 	Except string `json:"except,omitempty"`
 	Parent string `json:"parent,omitempty"`

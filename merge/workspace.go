@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/census"
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
@@ -285,6 +286,42 @@ func (ws *workspace) saysNowhere(j *tableJob, column string) bool {
 		there := ws.leadsThere(ref)
 		return ref.Columns[0] == column && there != "" && strings.Contains(ref.When, there)
 	})
+}
+
+// inList finds the condition that a row is there to which a reference leads.
+var inList = regexp.MustCompile(`(?i)\bIN\s*\(\s*SELECT\b[^()]*\)`)
+
+// byChance warns of references that only the plan declares, and whose values are keys no more often than other
+// numbers, also where a condition leaves out all that are none. The lock says which ones are certain.
+func (ws *workspace) byChance(ctx context.Context, lock *Lock) (all []Problem, err error) {
+	for _, j := range ws.order {
+		for _, ref := range j.refs {
+			parent := ws.jobs[ref.Parent]
+			if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.key() == nil ||
+				ref.Target[0] != parent.key().Name || !parent.changes() && !parent.refers(ref.Target[0]) {
+				continue
+			}
+			known := lock.Tables[j.name].Columns[ref.Columns[0]]
+			if known.Verdict == census.Reference.String() {
+				continue
+			}
+			when := inList.ReplaceAllString(cmp.Or(ref.When, "1 = 1"), "IS NOT NULL")
+			found, err := census.ByChance(ctx, ws.databases()[:len(ws.servers)],
+				census.Column{Table: j.name, Name: ref.Columns[0]},
+				census.Column{Table: parent.name, Name: ref.Target[0]}, when)
+			if err != nil {
+				return nil, err
+			}
+			if found != "" {
+				all = append(all, Problem{Code: CodePlan, Table: j.name, Column: ref.Columns[0],
+					Message: found,
+					Remedy: fmt.Sprintf("ask somebody who knows the game: if it refers to %s, all is well; if not, "+
+						"remove the reference, and list %q under plain: of the plan", parent.name,
+						j.name+"."+ref.Columns[0])})
+			}
+		}
+	}
+	return all, nil
 }
 
 // repeatsNames reports whether a column of any table repeats the names of a table.

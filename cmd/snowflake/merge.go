@@ -729,22 +729,35 @@ type verified struct {
 	cells   map[string]string // by what was compared
 }
 
-// printNowhere prints the columns that the plan does not lead along, and whose rows lead nowhere now, by the
-// tables whose keys they held: first those that somebody took for plain, then those of which most rows did.
-func printNowhere(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
-	led := map[string][]merge.Comparison{}
+// printColumns prints the columns that somebody has to look at before players come in: those whose references
+// may be chance, and those that the plan does not lead along, and whose rows lead nowhere now. Of these the first
+// ones are those that somebody took for plain, and then those of which most rows led to the keys of a table.
+func printColumns(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
+	var led, weak []merge.Comparison
 	for _, c := range r.Checks {
-		if c.Parent != "" && c.OK && c.Want != "0" {
-			led[c.Parent] = append(led[c.Parent], c)
+		switch {
+		case c.What == "chance":
+			weak = append(weak, c)
+		case c.Parent != "" && c.OK && c.Want != "0":
+			led = append(led, c)
 		}
+	}
+	named := func(c merge.Comparison) string { return plain(c.Table) + "." + plain(c.Column) }
+	if len(weak) > 0 {
+		say(w, "\n%s\n", wrap("References of the plan that other numbers would be as often. If one of these columns "+
+			"is something else, such as a price, the merge has changed its values: do not let players in, list it "+
+			"under plain: of the plan, and merge into a fresh target.", ""))
+	}
+	for _, c := range weak {
+		say(w, "%s\n", wrap(named(c)+" ("+plain(c.Detail)+")", "  - "))
 	}
 	if len(led) == 0 {
 		return
 	}
 	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the "+
-		"plan follows them. Most are levels and prices, which were keys by chance. If one of these columns does "+
-		"refer to the table, or to another one, its rows have lost what they belong to: do not let players in, "+
-		"add it under identities: of the plan, and merge into a fresh target.", ""))
+		"plan follows them. Most are levels and prices, which were keys by chance; those that were keys most often "+
+		"come first. If one of these columns does refer to the table, or to another one, its rows have lost what they "+
+		"belong to: do not let players in, add it under identities: of the plan, and merge into a fresh target.", ""))
 	listed := func(c merge.Comparison) bool { return slices.Contains(p.Plain, c.Table+"."+c.Column) }
 	share := func(c merge.Comparison) float64 {
 		rows, _ := strconv.ParseFloat(c.Got, 64)
@@ -753,23 +766,25 @@ func printNowhere(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 		}
 		return rows / float64(c.Rows)
 	}
-	for _, parent := range slices.Sorted(maps.Keys(led)) {
-		slices.SortStableFunc(led[parent], func(a, b merge.Comparison) int {
-			return cmp.Compare(share(b), share(a))
-		})
-		var columns []string
-		for _, c := range led[parent] {
-			said, where := "", ""
-			if listed(c) {
-				said = ", under plain: of the plan"
-			}
-			if c.Except != "" {
-				where = " in which no when: applies"
-			}
-			columns = append(columns, fmt.Sprintf("%s.%s%s (%s of %s rows%s)", plain(c.Table), plain(c.Column),
-				said, number(c.Got), comma(c.Rows), where))
+	slices.SortStableFunc(led, func(a, b merge.Comparison) int { return cmp.Compare(share(b), share(a)) })
+	var rest []string
+	for i, c := range led {
+		if i >= mostLines {
+			rest = append(rest, named(c))
+			continue
 		}
-		say(w, "%s\n", wrap("keys of "+plain(parent)+": "+strings.Join(columns, ", "), "  - "))
+		said, where := "", ""
+		if listed(c) {
+			said = ", under plain: of the plan"
+		}
+		if c.Except != "" {
+			where = " in which no when: applies"
+		}
+		say(w, "%s\n", wrap(fmt.Sprintf("%s%s: keys of %s (%s of %s rows%s)", named(c), said, plain(c.Parent),
+			number(c.Got), comma(c.Rows), where), "  - "))
+	}
+	if len(rest) > 0 {
+		say(w, "%s\n", wrap("and less often: "+strings.Join(rest, ", "), "  - "))
 	}
 }
 
@@ -804,7 +819,7 @@ func printVerify(w io.Writer, plan *merge.Plan, r *merge.VerifyReport) {
 		say(w, "\n")
 		sums.print(w)
 	}
-	printNowhere(w, plan, r)
+	printColumns(w, plan, r)
 	if len(r.Failed) > 0 {
 		say(w, "\nWhat differs:\n")
 	}

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -182,39 +183,79 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 	}
 	var found []Beside
 	for _, key := range keys {
-		if !whole(columnOf(d, key)) {
+		m := match{servers: []against{compared(a, d, key, outside)}}
+		counted := m.servers[0]
+		if counted.hits == 0 {
 			continue
 		}
-		name := d.Kind.Quote(key.Name)
-		value := "NULLIF(" + name + ", 0)"
-		row := a.Row(d, 3, d.SQL("SELECT COUNT(", value,
-			"), MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
-		known := spanOf(row[0], row[1], row[2])
-		if known.distinct == 0 {
-			continue
-		}
-		counts := a.Numbers(d, 4, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
-			holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", outside, " WHERE ", known.covers("v.x")))
-		if counts[1] == 0 {
-			continue
-		}
-		values := span{min: counts[2], max: counts[3]}
-		near := a.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
-			" WHERE ", values.covers(name)))
-		beside := Beside{Key: key, Values: all, Hits: counts[1]}
+		beside := Beside{Key: key, Values: all, Hits: counted.hits}
 		// Values beyond the range of the keys say nothing, for these rows may refer to something else.
-		density := max(float64(known.distinct)/width(known.min, known.max),
-			float64(near)/width(counts[2], counts[3]))
-		chance := float64(counts[0]) * math.Log10(density)
-		m := match{servers: []against{{within: counts[0], hits: counts[1], density: density}}}
 		switch {
-		case counts[0] < minValues:
-		case counts[0] == counts[1] && -chance >= minChance:
-			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counts[1], counts[0], odds(chance))
-		case counts[1]*2 >= counts[0] && m.excess() >= 6:
-			beside.Proof = fmt.Sprintf("%d of %d values are keys, many more than by chance", counts[1], counts[0])
+		case counted.within < minValues:
+		case counted.within == counted.hits && -m.chance() >= minChance:
+			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counted.hits, counted.within, odds(m.chance()))
+		case counted.hits*2 >= counted.within && m.excess() >= 6:
+			beside.Proof = fmt.Sprintf("%d of %d values are keys, many more than by chance", counted.hits,
+				counted.within)
 		}
 		found = append(found, beside)
 	}
 	return found, a.Err
+}
+
+// compared compares values, as a table v with a column x, with the keys of a table of a server. Only those in
+// the range of the keys count.
+func compared(a *sqldb.Asker, d *sqldb.DB, key Column, from string) (found against) {
+	if !whole(columnOf(d, key)) {
+		return found
+	}
+	name := d.Kind.Quote(key.Name)
+	value := "NULLIF(" + name + ", 0)"
+	row := a.Row(d, 3, d.SQL("SELECT COUNT(", value,
+		"), MIN(", value, "), MAX(", value, ") FROM ", d.Kind.Quote(key.Table))) // a key is unique
+	known := spanOf(row[0], row[1], row[2])
+	if known.distinct == 0 {
+		return found
+	}
+	counts := a.Numbers(d, 4, d.SQL("SELECT COUNT(*), COUNT(CASE WHEN ",
+		holds(d, key), " THEN 1 END), MIN(v.x), MAX(v.x) FROM ", from, " WHERE ", known.covers("v.x")))
+	found = against{server: d.Name, within: counts[0], hits: counts[1], greatest: float64(known.max),
+		width: width(known.min, known.max)}
+	if found.density = float64(known.distinct) / found.width; found.hits > 0 {
+		near := a.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+			" WHERE ", span{min: counts[2], max: counts[3]}.covers(name)))
+		found.density = max(found.density, float64(near)/width(counts[2], counts[3]))
+		found.chance = float64(found.within) * math.Log10(found.density)
+	}
+	return found
+}
+
+// ByChance says how many values of a column are keys, in the rows that meet a condition, if as many would be
+// by chance. It is "" if they are more, or go as far as the keys do on each server, and if a few are called so.
+func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when string) (string, error) {
+	const proven = 3
+	a, m, counted := sqldb.NewAsker(ctx), match{key: key}, false
+	for _, d := range servers {
+		own := columnOf(d, col)
+		if own == nil || !whole(own) && !usable(own) {
+			continue
+		}
+		from := values(d, col, span{}, "CASE WHEN "+when+" THEN 1 ELSE 0 END = 1")
+		ends := a.Numbers(d, 2, d.SQL("SELECT COUNT(*), MAX(v.x) FROM ", from))
+		if ends[0] == 0 {
+			continue
+		}
+		one := compared(a, d, key, from)
+		one.values, one.reach = ends[0], float64(ends[1])/max(one.greatest, 1)
+		m.servers, counted = append(m.servers, one), counted || identifies(d.Tables[col.Table], col.Name)
+	}
+	all, hits := m.counts()
+	called := isCalled(col, key) || len(key.Name) > 2 && strings.HasSuffix(strings.ToLower(col.Name),
+		strings.ToLower(key.Name))
+	switch {
+	case a.Err != nil, hits == 0, all < minValues && called, m.full() && -m.chance() >= proven,
+		!m.full() && m.excess() >= proven, m.follows() && !counted, hits*2 >= all && m.apart(1):
+		return "", a.Err
+	}
+	return fmt.Sprintf("%d of %d values are keys of %s", hits, all, key.Table), nil
 }
