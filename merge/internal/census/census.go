@@ -222,16 +222,17 @@ func compared(a *sqldb.Asker, d *sqldb.DB, key Column, from string) (found again
 	found = against{server: d.Name, within: counts[0], hits: counts[1], greatest: float64(known.max),
 		width: width(known.min, known.max)}
 	if found.density = float64(known.distinct) / found.width; found.hits > 0 {
-		near := a.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
+		found.near = a.Number(d, d.SQL("SELECT COUNT(*) FROM ", d.Kind.Quote(key.Table),
 			" WHERE ", span{min: counts[2], max: counts[3]}.covers(name)))
-		found.density = max(found.density, float64(near)/width(counts[2], counts[3]))
+		found.density = max(found.density, float64(found.near)/width(counts[2], counts[3]))
 		found.chance = float64(found.within) * math.Log10(found.density)
 	}
 	return found
 }
 
 // ByChance says how many values of a column are keys, in the rows that meet a condition, if as many would be
-// by chance. It is "" if they are more, or go as far as the keys do on each server, and if a few are called so.
+// by chance. It is "" if they are more, or go as far as the keys do on each server. It is so, too, if the column
+// is called like the key, and all values or a few are keys.
 func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when string) (string, error) {
 	const proven = 3
 	a, m, counted := sqldb.NewAsker(ctx), match{key: key}, false
@@ -253,8 +254,8 @@ func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when st
 	called := isCalled(col, key) || len(key.Name) > 2 && strings.HasSuffix(strings.ToLower(col.Name),
 		strings.ToLower(key.Name))
 	switch {
-	case a.Err != nil, hits == 0, all < minValues && called, m.full() && -m.chance() >= proven,
-		!m.full() && m.excess() >= proven, m.follows() && !counted, hits*2 >= all && m.apart(1):
+	case a.Err != nil, hits == 0, called && (m.full() || all < minValues), m.full() && -m.chance() >= proven,
+		!m.full() && m.excess() >= proven, m.follows() && !(counted && m.fills()), hits*2 >= all && m.apart(1):
 		return "", a.Err
 	}
 	return fmt.Sprintf("%d of %d values are keys of %s", hits, all, key.Table), nil
