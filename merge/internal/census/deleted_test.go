@@ -37,6 +37,31 @@ func TestReferencesToDenseKeysAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing
 	})
 }
 
+// A server that has just three of them does not hide a column that ends where the keys do on all others.
+func TestReferencesToDenseKeysAreAskedAboutThoughAServerHasFew(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, players, rows int) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE steps (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE reports (id INTEGER NOT NULL PRIMARY KEY, " +
+					"about INTEGER, day INTEGER)"}
+			for n := 1; n <= 2*players; n++ {
+				statements = append(statements, fmt.Sprintf("INSERT INTO steps VALUES (%d)", n))
+				if n <= players {
+					statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", n))
+				}
+			}
+			for n := range rows {
+				statements = append(statements, fmt.Sprintf("INSERT INTO reports VALUES (%d, %d, %d)", 5000+n,
+					1+pick(seed+2*n, players), 1+pick(n, 365)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 600, 100), server(5, 400, 3), server(7, 500, 30))
+		expect(t, found, map[string]string{"reports.about": "perhaps players.id", "reports.day": "plain"})
+	})
+}
+
 // Where servers have as many rows, the keys of all of them end at about the same number. References end there as well,
 // and more of them are keys than any number of the range.
 func TestReferencesOfServersOfOneSizeAreAskedAboutIfSomeLeadToWhatWasDeleted(t *testing.T) {

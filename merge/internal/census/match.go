@@ -991,17 +991,20 @@ func (m match) certain() bool {
 }
 
 // reaches reports whether the values go as far as the keys on every server: a few as far as so few would, and
-// not beyond them.
+// not beyond them. If two servers tell it, one with next to none need not.
 func (m match) reaches() bool {
-	enough := false
+	enough, told := false, 0
 	for _, a := range m.servers {
 		few := a.values < minValues
 		enough = enough || !few
-		if a.values < minValues/3 || a.reach < min(0.95, 1-3/float64(a.values)) || few && a.reach > 1.05 {
+		switch tells := a.values >= minValues/3; {
+		case few && a.reach > 1.05, tells && a.reach < min(0.95, 1-3/float64(a.values)):
 			return false
+		case tells:
+			told++
 		}
 	}
-	return enough
+	return enough && told >= min(2, len(m.servers))
 }
 
 // follows reports whether the values go as far as the keys, though these end elsewhere on each server, and
