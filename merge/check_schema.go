@@ -659,7 +659,7 @@ func (c *schemaCheck) closed() {
 					is, report = "may be", c.report.warn
 				}
 				o := OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}
-				remedy := declareIt(c.inPlan(j.name, o, key), j.name+"."+target.Name)
+				remedy := c.declareIt(j.name, o, key)
 				if plain {
 					remedy = "if it does refer to it, take it from plain:, and check says how to declare it"
 				}
@@ -693,24 +693,32 @@ func (c *schemaCheck) repeated() {
 		if slices.ContainsFunc(c.ws.plan.Tables[table].Undecided, open) {
 			return // it is reported there
 		}
-		key, texts := o.key(), "its texts"
+		key, texts, says := o.key(), "its texts", "which can change, and the plan does not say so"
 		if path, inside := strings.CutPrefix(o.As, "path "); inside {
 			texts = "texts at " + path + " of its documents"
 		}
 		if o.As == asLists || o.As == asSentences {
 			texts = strings.Replace(o.As, "names", "words", 1)
 		}
+		if o.As != asNames {
+			says = "and stay as they are where these get other names"
+		}
 		c.report.warn(Problem{Code: CodeUndeclared, Table: table, Column: o.Column,
-			Message: fmt.Sprintf("%s may be names of %s, which can change, and the plan does not say so (%s)",
-				texts, key.Table, o.Evidence),
-			Remedy: declareIt(c.inPlan(table, o, key), table+"."+o.Column)})
+			Message: fmt.Sprintf("%s may be names of %s, %s (%s)", texts, key.Table, says, o.Evidence),
+			Remedy:  c.declareIt(table, o, key)})
 	}))
 }
 
 // declareIt is the remedy for a column that may be a reference.
-func declareIt(reference, column string) string {
+func (c *schemaCheck) declareIt(table string, o OpenColumn, key LockedKey) string {
+	column, parent := table+"."+o.Column, c.ws.plan.Tables[key.Table]
+	if o.As != asNames && parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column {
+		return fmt.Sprintf("a new name does not get into documents, lists and sentences: let the old ones stay "+
+			"there, or change them after the merge, for which merge_renames has the old and the new names; and "+
+			"list %q under plain: of the plan", column)
+	}
 	return fmt.Sprintf("if it does refer to it, add %s; if it refers to another table, declare it there in "+
-		"the same way; if it holds no keys, list %q under plain: of the plan", reference, column)
+		"the same way; if it holds no keys, list %q under plain: of the plan", c.inPlan(table, o, key), column)
 }
 
 // inPlan says in words how a plan declares that a column refers to keys.
@@ -726,11 +734,7 @@ func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
 	}
 	e := o.holder(table)
 	r, err := e.reference()
-	parent := c.ws.plan.Tables[key.Table]
 	switch {
-	case parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column:
-		return "nothing, since a new name does not get into documents, lists and sentences: change them after " +
-			"the merge, for which merge_renames has the old names and the new ones, and list the column as below"
 	case err != nil:
 		now := "give the column a value by set:"
 		if t := c.ws.target.Tables[table]; t != nil && slices.Contains(t.Primary, o.Column) {
@@ -766,7 +770,7 @@ func (c *schemaCheck) openColumns(name string) {
 		if evidence != "" {
 			message += " (" + evidence + ")"
 		}
-		remedy := declareIt(c.inPlan(name, o, key), name+"."+o.Column)
+		remedy := c.declareIt(name, o, key)
 		col := c.ws.target.Tables[name].Column(o.Column)
 		if o.As == "" && col != nil && col.Family == sqldb.FamilyInt {
 			remedy += ", but if each server has counted its numbers, which are the key of no table, make a table " +
