@@ -48,8 +48,8 @@ func (c *schemaCheck) tables() {
 	}
 	for name, p := range sorted(ws.plan.Tables) {
 		if !ws.known(name) {
-			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table",
-				Remedy: "correct its name in the plan, or remove it"})
+			c.report.problem(Problem{Code: CodeMissingTable, Table: name, Message: "no database has the table" +
+				ws.spelled(name), Remedy: "correct its name in the plan, or remove it"})
 			continue
 		}
 		for _, s := range ws.servers {

@@ -33,6 +33,10 @@ func TestWhatStandsInTheWayIsReportedBeforeAnythingIsWritten(t *testing.T) {
 		"a table that the target lacks": {
 			target: []string{"DROP TABLE roles"}, code: merge.CodeMissingTable, says: "the target",
 		},
+		"a table that is written in other letters": {
+			tables: map[string]*merge.TablePlan{"roles": {Policy: merge.Copy}, "Roles": {Policy: merge.Copy}},
+			code:   merge.CodeMissingTable, says: "no database has the table, but roles",
+		},
 		"a column that the target lacks": {
 			second: []string{"ALTER TABLE roles ADD COLUMN vip INTEGER"}, code: merge.CodeMissingColumn, says: "s2: roles: vip",
 		},

@@ -143,6 +143,17 @@ func (ws *workspace) relate() {
 	}
 }
 
+// spelled says what a table of the target is called that has the name of another one in other letters, as
+// servers have it that store all names in small ones.
+func (ws *workspace) spelled(name string) string {
+	for other := range sorted(ws.target.Tables) {
+		if strings.EqualFold(name, other) {
+			return ", but " + other
+		}
+	}
+	return ""
+}
+
 // newSource returns a table of a server, as far as it goes to the target: all columns, or some and the key.
 // It is of use once it is prepared.
 func (ws *workspace) newSource(j *tableJob, server int, source *sqldb.Table, some ...string) *sourceTable {
@@ -241,7 +252,7 @@ func (ws *workspace) references(j *tableJob) []sqldb.Reference {
 		problem := ""
 		switch {
 		case parent == nil:
-			problem = "the target has no table " + r.Table
+			problem = "the target has no table " + r.Table + ws.spelled(r.Table)
 		case len(ref.Target) != len(ref.Columns):
 			problem = fmt.Sprintf("it has %d columns, and %s is referred to by %d",
 				len(ref.Columns), r.Table, len(ref.Target))
