@@ -160,8 +160,8 @@ func (c *dataCheck) copiedNames(src *sourceTable, s *server) {
 			report = c.report.warn // a few may be the names that the rows had before
 		}
 		report(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
-			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and only these would "+
-				"follow a new name", all, hits, n.parent, ref),
+			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and only these "+
+				"would follow a new name", all, hits, n.parent, ref),
 			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
 				"of " + n.parent + "; or remove ref:, and each text that is a name on its server follows; or " +
 				"remove the entry, and such texts stay as they are"})

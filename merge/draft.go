@@ -625,8 +625,8 @@ func (d *drafter) candidates(
 	}{
 		{keyed && name != "",
 			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
-		{example != "", "copy, if a column of the key holds keys of another table: list it under that table, as " +
-			"in identities: {OTHER_TABLE: {in: [" + example + "]}}"},
+		{example != "", "copy, if a column of the key holds keys of another table: list it under that table, " +
+			"as in identities: {OTHER_TABLE: {in: [" + example + "]}}"},
 		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
 			"a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},

@@ -291,8 +291,8 @@ func (ws *workspace) saysNowhere(j *tableJob, column string) bool {
 // inList finds the condition that a row is there to which a reference leads.
 var inList = regexp.MustCompile(`(?i)\bIN\s*\(\s*SELECT\b[^()]*\)`)
 
-// byChance warns of references that only the plan declares, and whose values are keys no more often than other
-// numbers, also where a condition leaves out all that are none. The lock says which ones are certain.
+// byChance names references that only the plan declares, and whose values are keys no more often than other
+// numbers are, also where a condition leaves out those that are none. The lock says which ones are certain.
 func (ws *workspace) byChance(ctx context.Context, lock *Lock) (all []Problem, err error) {
 	for _, j := range ws.order {
 		for _, ref := range j.refs {

@@ -730,8 +730,8 @@ type verified struct {
 }
 
 // printColumns prints the columns that somebody has to look at before players come in: those whose references
-// may be chance, and those that the plan does not lead along, and whose rows lead nowhere now. Of these the first
-// ones are those that somebody took for plain, and then those of which most rows led to the keys of a table.
+// may be chance, and those that the plan does not lead along, and whose rows lead nowhere now. Of these come
+// first those that somebody took for plain, and then those of which most rows had keys.
 func printColumns(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 	var led, weak []merge.Comparison
 	for _, c := range r.Checks {
@@ -744,9 +744,9 @@ func printColumns(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 	}
 	named := func(c merge.Comparison) string { return plain(c.Table) + "." + plain(c.Column) }
 	if len(weak) > 0 {
-		say(w, "\n%s\n", wrap("References of the plan that other numbers would be as often. If one of these columns "+
-			"is something else, such as a price, the merge has changed its values: do not let players in, list it "+
-			"under plain: of the plan, and merge into a fresh target.", ""))
+		say(w, "\n%s\n", wrap("References of the plan whose values may be keys by chance. If one of these "+
+			"columns is something else, such as a price, the merge has changed its values: do not let players "+
+			"in, list it under plain: of the plan, and merge into a fresh target.", ""))
 	}
 	for _, c := range weak {
 		say(w, "%s\n", wrap(named(c)+" ("+plain(c.Detail)+")", "  - "))
@@ -755,9 +755,10 @@ func printColumns(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 		return
 	}
 	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the "+
-		"plan follows them. Most are levels and prices, which were keys by chance; those that were keys most often "+
-		"come first. If one of these columns does refer to the table, or to another one, its rows have lost what they "+
-		"belong to: do not let players in, add it under identities: of the plan, and merge into a fresh target.", ""))
+		"plan follows them. Most are levels and prices, which were keys by chance; those that were keys most "+
+		"often come first. If one of these columns does refer to the table, or to another one, its rows have "+
+		"lost what they belong to: do not let players in, add it under identities: of the plan, and merge into "+
+		"a fresh target.", ""))
 	listed := func(c merge.Comparison) bool { return slices.Contains(p.Plain, c.Table+"."+c.Column) }
 	share := func(c merge.Comparison) float64 {
 		rows, _ := strconv.ParseFloat(c.Got, 64)

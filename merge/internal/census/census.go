@@ -193,7 +193,8 @@ func Outside(ctx context.Context, d *sqldb.DB, col Column, keys []Column, when s
 		switch {
 		case counted.within < minValues:
 		case counted.within == counted.hits && -m.chance() >= minChance:
-			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counted.hits, counted.within, odds(m.chance()))
+			beside.Proof = fmt.Sprintf("%d of %d values are keys; %s", counted.hits, counted.within,
+				odds(m.chance()))
 		case counted.hits*2 >= counted.within && m.excess() >= 6:
 			beside.Proof = fmt.Sprintf("%d of %d values are keys, many more than by chance", counted.hits,
 				counted.within)
@@ -231,8 +232,8 @@ func compared(a *sqldb.Asker, d *sqldb.DB, key Column, from string) (found again
 }
 
 // ByChance says how many values of a column are keys, in the rows that meet a condition, if as many would be
-// by chance. It is "" if they are more, or go as far as the keys do on each server. It is so, too, if the column
-// is called like the key, and all values or a few are keys.
+// by chance. It is "" if they are more, or go as far as the keys do on each server, and if all of them are
+// keys, or there are just a few, and the column is called like the key.
 func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when string) (string, error) {
 	const proven = 3
 	a, m, counted := sqldb.NewAsker(ctx), match{key: key}, false
@@ -255,7 +256,7 @@ func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when st
 		strings.ToLower(key.Name))
 	switch {
 	case a.Err != nil, hits == 0, called && (m.full() || all < minValues), m.full() && -m.chance() >= proven,
-		!m.full() && m.excess() >= proven, m.follows() && !(counted && m.fills()), hits*2 >= all && m.apart(1):
+		!m.full() && m.excess() >= proven, m.follows() && (!counted || !m.fills()), hits*2 >= all && m.apart(1):
 		return "", a.Err
 	}
 	return fmt.Sprintf("%d of %d values are keys of %s", hits, all, key.Table), nil
