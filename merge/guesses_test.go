@@ -419,7 +419,7 @@ func TestAReferenceWhoseValuesAreKeysByChanceIsNamed(t *testing.T) {
 			"heroes": {Policy: merge.Copy, Renumber: merge.Apart}, "bids": {Policy: merge.Copy, Renumber: merge.Apart}},
 			server(1), server(2))
 		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id",
-			In: []string{"bids.bidder", "bids.patron when patron <> 0", "bids.price when price IN (SELECT id FROM heroes)"}}}
+			In: []string{"bids.bidder", "bids.patron when patron <> 0", "bids.price when (price > 0) AND price in ( SELECT id FROM heroes WHERE level > 0)"}}}
 		report, found := problems(t, open(t, plan))
 		if len(found) > 0 {
 			t.Fatal(found)

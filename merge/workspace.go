@@ -288,24 +288,25 @@ func (ws *workspace) saysNowhere(j *tableJob, column string) bool {
 	})
 }
 
-// inList finds the condition that a row is there to which a reference leads.
-var inList = regexp.MustCompile(`(?i)\bIN\s*\(\s*SELECT\b[^()]*\)`)
-
 // byChance names references that only the plan declares, and whose values are keys no more often than other
 // numbers are, also where a condition leaves out those that are none. The lock says which ones are certain.
 func (ws *workspace) byChance(ctx context.Context, lock *Lock) (all []Problem, err error) {
+	const there = `(?i)\b(NOT\s+)?IN\s*\(\s*SELECT\s+\W?%s\W?\s+FROM\s+\W?%s\b[^()]*\)`
 	for _, j := range ws.order {
 		for _, ref := range j.refs {
 			parent := ws.jobs[ref.Parent]
 			if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.key() == nil ||
-				ref.Target[0] != parent.key().Name || !parent.changes() && !parent.refers(ref.Target[0]) {
+				ref.Target[0] != parent.key().Name || !parent.changes() && !parent.refers(ref.Target[0]) ||
+				j.plan.Set[ref.Columns[0]] != "" {
 				continue
 			}
 			known := lock.Tables[j.name].Columns[ref.Columns[0]]
 			if known.Verdict == census.Reference.String() {
 				continue
 			}
-			when := inList.ReplaceAllString(cmp.Or(ref.When, "1 = 1"), "IS NOT NULL")
+			leftOut := regexp.MustCompile(fmt.Sprintf(there, regexp.QuoteMeta(ref.Target[0]),
+				regexp.QuoteMeta(parent.name)))
+			when := leftOut.ReplaceAllString(cmp.Or(ref.When, "1 = 1"), "IS NOT NULL")
 			found, err := census.ByChance(ctx, ws.databases()[:len(ws.servers)],
 				census.Column{Table: j.name, Name: ref.Columns[0]},
 				census.Column{Table: parent.name, Name: ref.Target[0]}, when)
