@@ -136,7 +136,7 @@ func persist(t *testing.T, do func() error) {
 		err := do()
 		var maria *mysql.MySQLError
 		var postgres interface{ SQLState() string }
-		if errors.As(err, &maria) && (maria.Number == 1213 || isConflict(maria)) ||
+		if errors.As(err, &maria) && (maria.Number == 1213 || maria.Number == 1020 || isConflict(maria)) ||
 			errors.As(err, &postgres) && postgres.SQLState() == "40P01" {
 			continue
 		}
