@@ -101,8 +101,11 @@ func TestVerifyEndsTheSourcesWhenTheTargetFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		verifying = true
-		defer func() { tx.Rollback() }()
 		v, err := m.Verify(t.Context())
+		if tx == nil {
+			t.Fatalf("no source was opened: %v, %v", v, err)
+		}
+		defer func() { tx.Rollback() }()
 		if err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("verify: %v, %v", v, err)
 		}
