@@ -447,6 +447,37 @@ func TestAReferenceWhoseValuesAreKeysByChanceIsNamed(t *testing.T) {
 	})
 }
 
+// A look for chance is a warning. It ends neither a check of a condition that no server understands, of which there is a
+// problem to report, nor anything because of a bracket in a text, or of a number that is greater than any key.
+func TestALookForChanceStandsInNoWay(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		column := map[string]string{"mysql": "BIGINT UNSIGNED", "postgres": "NUMERIC(20,0)", "sqlite": "BIGINT"}[target.Dialect]
+		none := map[bool]string{true: "'none'", false: "18446744073709551615"}[target.Dialect == "sqlite"]
+		schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, nick VARCHAR(9) NOT NULL)",
+			"CREATE TABLE bids (id BIGINT NOT NULL PRIMARY KEY, bidder " + column + ")"}
+		server := func(number int) []string {
+			return append(many(1, 9, func(n int) string {
+				return fmt.Sprintf("INSERT INTO heroes VALUES (%d, 'x')", n)
+			}), "INSERT INTO bids VALUES ("+id(number, 1)+", 4), ("+id(number, 2)+", 7), ("+id(number, 3)+", "+none+")")
+		}
+		_, _, plan := small(t, target, schema, copies("bids"), server(1), server(2))
+		plan.Tables["heroes"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		ref := merge.Reference{Column: "bidder", Table: "heroes", When: "rank = 1"}
+		plan.Tables["bids"].References = []merge.Reference{ref}
+		if _, found := problems(t, open(t, plan)); len(found) == 0 {
+			t.Error("check does not say that no server understands the condition")
+		}
+		ref.When = "bidder IN (SELECT id FROM heroes WHERE nick <> ')')"
+		plan.Tables["bids"].References = []merge.Reference{ref}
+		report, found := problems(t, open(t, plan))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		run(t, open(t, plan, merge.WithLock(report.Lock)))
+	})
+}
+
 // A reference to what no unique key keeps apart may lead to rows of two servers, and nobody can say to which.
 func TestCheckWarnsOfReferencesToKeysThatMayMeet(t *testing.T) {
 	t.Parallel()

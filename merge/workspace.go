@@ -291,7 +291,7 @@ func (ws *workspace) saysNowhere(j *tableJob, column string) bool {
 // byChance names references that only the plan declares, and whose values are keys no more often than other
 // numbers are, also where a condition leaves out those that are none. The lock says which ones are certain.
 func (ws *workspace) byChance(ctx context.Context, lock *Lock) (all []Problem, err error) {
-	const there = `(?i)\b(NOT\s+)?IN\s*\(\s*SELECT\s+\W?%s\W?\s+FROM\s+\W?%s\b[^()]*\)`
+	const there = `(?i)\b(NOT\s+)?IN\s*\(\s*SELECT\s+\W?%s\W?\s+FROM\s+\W?%s\b(?:[^()']|'[^']*')*\)`
 	for _, j := range ws.order {
 		for _, ref := range j.refs {
 			parent := ws.jobs[ref.Parent]

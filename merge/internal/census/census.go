@@ -243,12 +243,17 @@ func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when st
 			continue
 		}
 		from := values(d, col, span{}, "CASE WHEN "+when+" THEN 1 ELSE 0 END = 1")
-		ends := a.Numbers(d, 2, d.SQL("SELECT COUNT(*), MAX(v.x) FROM ", from))
-		if ends[0] == 0 {
+		if a.Refuses(d, d.SQL("SELECT 1 FROM ", from, " LIMIT 0")) { // check says so of a condition
+			return "", ctx.Err()
+		}
+		row := a.Row(d, 2, d.SQL("SELECT COUNT(*), MAX(v.x) FROM ", from))
+		count, _ := numberIn(row[0])
+		last, _ := numberIn(row[1]) // it may be too large for a key, and no number on SQLite
+		if count == 0 {
 			continue
 		}
 		one := compared(a, d, key, from)
-		one.values, one.reach = ends[0], float64(ends[1])/max(one.greatest, 1)
+		one.values, one.reach = count, float64(last)/max(one.greatest, 1)
 		m.servers, counted = append(m.servers, one), counted || identifies(d.Tables[col.Table], col.Name)
 	}
 	all, hits := m.counts()
