@@ -235,3 +235,25 @@ func TestKeysThatSeemToBelongToEachOtherInACircleAreThoseOfOneTable(t *testing.T
 			"items.about": "heroes.hero_id when kind = 'Hero'"})
 	})
 }
+
+// One server has the keys in a column of numbers, which is empty there, and the other one as texts.
+func TestTextsOfAColumnThatHasNumbersOnAnotherServerAreRead(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(declared string, letters int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", level INTEGER)",
+				"CREATE TABLE letters (no INTEGER NOT NULL PRIMARY KEY, hero_id " + declared + ")",
+				"CREATE TABLE swords (no INTEGER NOT NULL PRIMARY KEY, hero_id INTEGER)"}
+			for n := range 60 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, level) VALUES (%d, 1)", 500+7*n+letters),
+					fmt.Sprintf("INSERT INTO swords VALUES (%d, %d)", n, 500+7*n+letters))
+				if n < letters {
+					statements = append(statements, fmt.Sprintf("INSERT INTO letters VALUES (%d, '%d')", n, 500+7*n+letters))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server("INTEGER", 0), server("VARCHAR(9)", 4)), map[string]string{
+			"letters.hero_id": "none, perhaps heroes.id"})
+	})
+}

@@ -627,7 +627,8 @@ func (c *Census) some(server int, col Column, condition string, meets func(x int
 	d := c.servers[server]
 	if s := c.spans[col]; s != nil {
 		few := func(x int64) bool { return meets(x) && s[server].samples(x) }
-		if held, ok := c.hold(server, col.Table).different(col.Name, few); ok {
+		held, ok := c.hold(server, col.Table).different(col.Name, few)
+		if ok && c.words[serverKey{server, col}] == nil { // which are texts here, and numbers on another server
 			return sqldb.Mapped(held[:min(len(held), packedSample)], decimal)
 		}
 	}
