@@ -447,6 +447,40 @@ func TestAReferenceWhoseValuesAreKeysByChanceIsNamed(t *testing.T) {
 	})
 }
 
+// A log tells of heroes that were deleted, too. Every number is as often a key as these, and yet the name says whose
+// they are.
+func TestAColumnThatIsCalledLikeWhatItRefersToIsNoKeyByChance(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)",
+			"CREATE TABLE logs (no BIGINT NOT NULL PRIMARY KEY, hero_id INTEGER NOT NULL, worth INTEGER NOT NULL)"}
+		server := func(number int) (all []string) {
+			for n := 1; n <= 300; n++ {
+				if n%5 != number || n == 300 {
+					all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", n))
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO logs VALUES (%s, %d, %d)", id(number, n), 1+n*89%300, 1+n*7%300))
+			}
+			return all
+		}
+		_, _, plan := small(t, target, schema, copies("logs"), server(1), server(2))
+		plan.Tables["heroes"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		there := " IN (SELECT id FROM heroes)"
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id",
+			In: []string{"logs.hero_id when hero_id" + there, "logs.worth when worth" + there}}}
+		report, _ := problems(t, open(t, plan))
+		var named []string
+		for _, p := range report.Warnings {
+			if p.Code == merge.CodePlan {
+				named = append(named, p.Column)
+			}
+		}
+		if !slices.Equal(named, []string{"worth"}) {
+			t.Errorf("by chance: %v, want worth", named)
+		}
+	})
+}
+
 // A look for chance is a warning. It ends neither a check of a condition that no server understands, of which there is a
 // problem to report, nor anything because of a bracket in a text, or of a number that is greater than any key.
 func TestALookForChanceStandsInNoWay(t *testing.T) {

@@ -233,7 +233,8 @@ func compared(a *sqldb.Asker, d *sqldb.DB, key Column, from string) (found again
 
 // ByChance says how many values of a column are keys, in the rows that meet a condition, if as many would be
 // by chance. It is "" if they are more, or go as far as the keys do on each server, and if all of them are
-// keys, or there are just a few, and the column is called like the key.
+// keys, or there are just a few, and the column is called like the key, or half of them and it is called like
+// the table, from which rows were deleted.
 func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when string) (string, error) {
 	const proven = 3
 	a, m, counted := sqldb.NewAsker(ctx), match{key: key}, false
@@ -260,7 +261,8 @@ func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when st
 	called := isCalled(col, key) || len(key.Name) > 2 && strings.HasSuffix(strings.ToLower(col.Name),
 		strings.ToLower(key.Name))
 	switch {
-	case a.Err != nil, hits == 0, called && (m.full() || all < minValues), m.full() && -m.chance() >= proven,
+	case a.Err != nil, hits == 0, called && (m.full() || all < minValues),
+		isCalled(col, key) && hits*2 >= all, m.full() && -m.chance() >= proven,
 		!m.full() && m.excess() >= proven, m.follows() && (!counted || !m.fills()), hits*2 >= all && m.apart(1):
 		return "", a.Err
 	}
