@@ -109,8 +109,11 @@ const (
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-	WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') 
-		AND a.attinhcount = 0 -- a partition follows its table
+	WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p')
+		AND (a.attinhcount = 0 -- a partition follows its table
+		OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+			AND a.attnum = ANY(i.indkey::int2[]) AND NOT EXISTS (SELECT 1 FROM pg_inherits h
+				JOIN pg_index p ON p.indrelid = h.inhparent AND p.indisprimary WHERE h.inhrelid = c.oid)))
 	ORDER BY c.relname, a.attnum`
 
 	postgresIndexes = `SELECT c.relname AS "table", x.relname AS "index", a.attname AS "column",
@@ -398,14 +401,17 @@ func describeSQLite(_ context.Context, r *reader) error {
 }
 
 var (
-	autoIncrement = regexp.MustCompile(`(?i)\s+AUTOINCREMENT\b`)
+	autoIncrement = regexp.MustCompile(`(?i)\s*\bAUTOINCREMENT\b`)
 	strictTable   = regexp.MustCompile(`(?i)\bSTRICT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
 	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?(\s+ON\s+CONFLICT\s+\w+)?`)
 	comment       = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/`)
+	rowid         = regexp.MustCompile(`(?i)^(rowid|_rowid_|oid)$`)
+	contentRowid  = regexp.MustCompile("(?i)\\bcontent_rowid\\s*=\\s*[\"'`\\[]?(\\w+)")
 	leading       = regexp.MustCompile(`(?s)^(\s|` + comment.String() + `)*`)
 	// aside is what has no meaning for the structure of a statement: texts, quoted names and comments.
-	aside = regexp.MustCompile(`(?s)'[^']*'|"[^"]*"|` + "`[^`]*`" + `|\[[^]]*\]|` + comment.String())
+	aside = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|` + "`(?:[^`]|``)*`" + `|\[[^]]*\]|` +
+		comment.String())
 )
 
 // writeSQLite makes tables anew, because SQLite cannot change the type of a column. A statement that renames
@@ -440,14 +446,21 @@ func (r *reader) refuseRowids(keys []*column) error {
 		content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + table + "[\"'`\\],)\\s]")
 		for _, reader := range readers {
 			names := table
-			if reader.Type == "trigger" && reader.Owner == key.Table {
+			if reader.Type == "trigger" && strings.EqualFold(reader.Owner, key.Table) {
 				names += "|new|old"
 			}
+			sql := uncommented(reader.SQL)
 			qualified := regexp.MustCompile("(?i)(^|\\W)(" + names + ")[\"`\\]]?\\s*\\.\\s*[\"`\\[]?" +
 				`(rowid|_rowid_|oid)\b`)
-			found := qualified.FindStringSubmatch(reader.SQL)
-			if len(found) > 0 && r.column(key.Table, found[3]) == nil || content.MatchString(reader.SQL) &&
-				!strings.Contains(strings.ToLower(reader.SQL), "content_rowid") {
+			isRowid := func(found []string) bool {
+				return !slices.ContainsFunc(r.columns, func(c *column) bool {
+					return c.Table == key.Table && strings.EqualFold(c.Name, found[len(found)-1])
+				})
+			}
+			indexed := reader.Type == "table" && content.MatchString(sql)
+			named := contentRowid.FindStringSubmatch(sql)
+			if slices.ContainsFunc(qualified.FindAllStringSubmatch(sql, -1), isRowid) ||
+				indexed && (len(named) == 0 || rowid.MatchString(named[1]) && isRowid(named)) {
 				return fmt.Errorf("%w: %s reads the table %s by its rowid, which will not be its key any more: "+
 					"make it anew so that it reads %s, in a full-text table by content_rowid='%[4]s'",
 					ErrDatabase, reader.Name, key.Table, key.Name)
@@ -485,8 +498,8 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 			"DROP TABLE "+r.Quote(key.Table),
 			"ALTER TABLE "+r.Quote(made)+" RENAME TO "+r.Quote(key.Table))
 		// They went with the table.
-		others, err := scan[string](r, "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND "+
-			"type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY type, name", key.Table)
+		others, err := scan[string](r, "SELECT sql FROM sqlite_master WHERE tbl_name = ? "+
+			"COLLATE NOCASE AND type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY type, name", key.Table)
 		if err != nil {
 			return nil, fmt.Errorf("migrate: the indexes and triggers of %s: %w", key.Table, err)
 		}
@@ -507,14 +520,11 @@ func rewritten(ddl string, key *column, other change) (string, error) {
 	parts := split(ddl[open+1:end], plain[open+1:end])
 	for i, part := range parts {
 		name, rest := word(part)
-		if !strings.EqualFold(name, key.Name) {
+		if name != key.Name {
 			continue
 		}
 		indent := part[:len(part)-len(strings.TrimLeft(part, " \t\r\n"))]
-		bare := aside.ReplaceAllStringFunc(rest, func(s string) string {
-			return leading.ReplaceAllLiteralString(s, " ")
-		})
-		definition, others := other(bare, append(slices.Clone(parts[:i]), parts[i+1:]...))
+		definition, others := other(uncommented(rest), append(slices.Clone(parts[:i]), parts[i+1:]...))
 		if name, found := strings.CutPrefix(definition, "big"); found && strictTable.MatchString(plain[end+1:]) {
 			definition = name // a STRICT table knows no bigint, and its int has 64 bits as well
 		}
@@ -557,11 +567,22 @@ func countingKey(definition string, rest []string) (string, []string) {
 
 // isKey reports whether a part of a definition is the primary key, and no column.
 func isKey(part string) bool {
+	part = uncommented(part)
 	if first, after := word(part); strings.EqualFold(first, "CONSTRAINT") {
 		_, part = word(after) // its name
 	}
-	first, _ := word(part)
-	return strings.EqualFold(first, "PRIMARY") && primaryKey.MatchString(part)
+	found := primaryKey.FindStringIndex(strings.TrimSpace(part))
+	return len(found) > 0 && found[0] == 0
+}
+
+// uncommented returns SQL with spaces in the place of its comments.
+func uncommented(sql string) string {
+	return aside.ReplaceAllStringFunc(sql, func(s string) string {
+		if s[0] == '-' || s[0] == '/' {
+			return " "
+		}
+		return s
+	})
 }
 
 // split cuts the inside of a definition at its commas that are in no parentheses, as its plain form shows

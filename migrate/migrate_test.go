@@ -489,13 +489,21 @@ func TestASwitchOverOfSQLiteIsRefusedWhereTheSchemaReadsRowids(t *testing.T) {
 		for reader, want := range map[string]string{
 			"CREATE VIRTUAL TABLE words USING fts4(content='bills', body)":                               "words",
 			"CREATE TRIGGER noted AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.rowid); END": "noted",
-			"CREATE VIEW numbers AS SELECT \"bills\"._rowid_ FROM bills":                                 "numbers",
-			"CREATE VIEW others AS SELECT notes.rowid, bills.id FROM bills, notes":                       "",
-			"CREATE TRIGGER named AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.id); END":    "",
+			"CREATE VIEW numbers AS SELECT \"bills\".OID FROM bills":                                     "numbers",
+			"CREATE TRIGGER Noted AFTER INSERT ON Bills BEGIN INSERT INTO notes VALUES (new . oid); END": "Noted",
+			"CREATE VIEW both AS SELECT bills._ROWID_, bills.rowid FROM bills":                           "both",
+			"PRAGMA writable_schema = ON; INSERT INTO sqlite_master VALUES ('table', 'pages', 'pages', 0, " +
+				"'CREATE VIRTUAL TABLE pages USING fts5(content=bills, content_rowid=rowid, body)')": "pages",
+			"PRAGMA writable_schema = ON; INSERT INTO sqlite_master VALUES ('table', 'lines', 'lines', 0, " +
+				"'CREATE VIRTUAL TABLE lines USING fts5(content=bills, content_rowid=id, body)')": "",
+			"CREATE VIEW rowids AS SELECT bills._ROWID_ /* bills.rowid */ FROM bills":                 "",
+			"CREATE VIEW kinds AS SELECT * FROM notes WHERE content = 'bills'":                        "",
+			"CREATE VIEW others AS SELECT notes.rowid, bills.id FROM bills, notes":                    "",
+			"CREATE TRIGGER named AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.id); END": "",
 		} {
 			db := target.Open(t, nil)
-			suite.PlainExec(t, db, "CREATE TABLE bills (id integer PRIMARY KEY, body text)",
-				"CREATE TABLE notes (bill integer)", reader)
+			suite.PlainExec(t, db, "CREATE TABLE bills (id integer PRIMARY KEY, body text, _rowid_ text)",
+				"CREATE TABLE notes (bill integer, content text)", reader)
 			_, err := migrate.Read(t.Context(), db)
 			refused := errors.Is(err, migrate.ErrDatabase) && strings.Contains(err.Error(), want+" reads the table bills ")
 			if refused != (want != "") || !refused && err != nil {
@@ -515,6 +523,9 @@ func TestKeysOfSQLiteAreSwitchedOverHoweverTheyAreWritten(t *testing.T) {
 			"(number text, id integer, constraint \"the key\" primary key (id autoincrement))",
 			"(id integer constraint pk primary key asc on conflict fail autoincrement, number text, check (number <> ')')) -- (",
 			"([id] integer primary key, number text default 'primary key, )', twice int as (id * 2))",
+			"(id integer constraint \"it's \"\"the\"\" key\" primary key check (id <> 'it''s'), number text)",
+			"(id integer, \"primary\" text default 'primary key', number text, primary /* the */ key (\"id\"autoincrement))",
+			"(\"ü\" text, \"Ü\" text, id integer, number text, constraint k /* a */ primary -- key\n key (id))",
 		} {
 			db := target.Open(t, nil)
 			suite.PlainExec(t, db, "CREATE TABLE \"bills (\" "+definition, "INSERT INTO \"bills (\" (id, number) VALUES (7, 'a')",
@@ -535,6 +546,45 @@ func TestKeysOfSQLiteAreSwitchedOverHoweverTheyAreWritten(t *testing.T) {
 			suite.Must(t, err, "Read again")
 			wants(t, again, migrate.Counts, "bills (.id")
 		}
+	})
+}
+
+// SQLite notes the table of a trigger in the letters of the trigger.
+func TestATriggerOfSQLiteIsKeptInWhateverLettersItNamesItsTable(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE bills (id integer PRIMARY KEY, \"ü\" text)", "CREATE TABLE notes (text text)",
+			"CREATE TRIGGER noted AFTER INSERT ON Bills BEGIN INSERT INTO notes VALUES (NEW.\"ü\"); END")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		run(t, db, plan.Forward)
+		suite.PlainExec(t, db, "INSERT INTO bills VALUES (7, 'a')")
+		run(t, db, plan.Back)
+		suite.PlainExec(t, db, "INSERT INTO bills VALUES (8, 'b')")
+		suite.Same(t, "notes", suite.PlainOne[int64](t, db, "SELECT count(*) FROM notes"), 2)
+	})
+}
+
+// Columns that a table inherits are changed with those of its parent, if the parent has the key. If it has none, a table
+// has one of its own.
+func TestInheritedColumnsOfPostgreSQLMayBeKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		suite.PlainExec(t, db, "CREATE TABLE things (id bigserial, name text)",
+			"CREATE TABLE bills (PRIMARY KEY (id)) INHERITS (things)",
+			"INSERT INTO bills (name) VALUES ('a'), ('b')")
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		wants(t, plan, migrate.Counts, "bills.id")
+		run(t, db, plan.Forward)
+		if db.Exec("INSERT INTO bills DEFAULT VALUES").Error == nil {
+			t.Error("a row without a key was stored")
+		}
+		run(t, db, plan.Back)
+		suite.PlainExec(t, db, "INSERT INTO bills (name) VALUES ('c')")
+		suite.Same(t, "the greatest key", suite.PlainOne[int64](t, db, "SELECT max(id) FROM bills"), 3)
 	})
 }
 
