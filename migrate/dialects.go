@@ -348,9 +348,13 @@ func (r *reader) modify(columns []*column, count bool) []string {
 		*list = append(*list, "ALTER TABLE "+r.Quote(c.Table)+" MODIFY COLUMN "+r.Quote(c.Name)+" "+
 			c.counting(count))
 	}
-	end := "SET SESSION sql_mode = @snowflake_mode"
+	// Only MariaDB has tables with versions, and reads what stands in such a comment.
+	end := "SET SESSION sql_mode = @snowflake_mode " +
+		"/*M!100304 , SESSION system_versioning_alter_history = @snowflake_history */"
 	begin := "SET @snowflake_mode = @@SESSION.sql_mode, " +
-		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+		"SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES' " +
+		"/*M!100304 , @snowflake_history = @@SESSION.system_versioning_alter_history, " +
+		"SESSION system_versioning_alter_history = 'KEEP' */"
 	return slices.Concat([]string{begin}, free, dropped, bound, again, []string{end})
 }
 

@@ -632,5 +632,7 @@ func TestColumnsOfMySQLWithoutForeignKeysAreChangedFirst(t *testing.T) {
 				t.Errorf("%q comes behind %q", statement, plan.Forward[dropped])
 			}
 		}
+		run(t, db, plan.Forward)
+		run(t, db, plan.Back)
 	})
 }
