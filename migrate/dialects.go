@@ -448,12 +448,16 @@ func (r *reader) refuseRowids(keys []*column) error {
 	for _, key := range keys {
 		table := regexp.QuoteMeta(key.Table)
 		content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + table + "[\"'`\\],)\\s]")
+		renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + table + "[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")
 		for _, reader := range readers {
 			names := table
 			if reader.Type == "trigger" && strings.EqualFold(reader.Owner, key.Table) {
 				names += "|new|old"
 			}
 			sql := uncommented(reader.SQL)
+			for _, other := range renamed.FindAllStringSubmatch(sql, -1) {
+				names += "|" + other[1]
+			}
 			qualified := regexp.MustCompile("(?i)(^|\\W)(" + names + ")[\"`\\]]?\\s*\\.\\s*[\"`\\[]?" +
 				`(rowid|_rowid_|oid)\b`)
 			isRowid := func(found []string) bool {

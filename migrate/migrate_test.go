@@ -497,6 +497,8 @@ func TestASwitchOverOfSQLiteIsRefusedWhereTheSchemaReadsRowids(t *testing.T) {
 			"PRAGMA writable_schema = ON; INSERT INTO sqlite_master VALUES ('table', 'lines', 'lines', 0, " +
 				"'CREATE VIRTUAL TABLE lines USING fts5(content=bills, content_rowid=id, body)')": "",
 			"CREATE VIEW rowids AS SELECT bills._ROWID_ /* bills.rowid */ FROM bills":                 "",
+			"CREATE VIEW aliased AS SELECT b.oid FROM notes n JOIN bills AS b":                        "aliased",
+			"CREATE VIEW of AS SELECT n.oid FROM bills LEFT JOIN notes n":                             "",
 			"CREATE VIEW kinds AS SELECT * FROM notes WHERE content = 'bills'":                        "",
 			"CREATE VIEW others AS SELECT notes.rowid, bills.id FROM bills, notes":                    "",
 			"CREATE TRIGGER named AFTER INSERT ON bills BEGIN INSERT INTO notes VALUES (NEW.id); END": "",
