@@ -113,7 +113,9 @@ const (
 		AND (a.attinhcount = 0 -- a partition follows its table
 		OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
 			AND a.attnum = ANY(i.indkey::int2[]) AND NOT EXISTS (SELECT 1 FROM pg_inherits h
-				JOIN pg_index p ON p.indrelid = h.inhparent AND p.indisprimary WHERE h.inhrelid = c.oid)))
+				JOIN pg_index p ON p.indrelid = h.inhparent AND p.indisprimary
+				JOIN pg_attribute b ON b.attrelid = p.indrelid AND b.attnum = ANY(p.indkey::int2[])
+				WHERE h.inhrelid = c.oid AND b.attname = a.attname)))
 	ORDER BY c.relname, a.attnum`
 
 	postgresIndexes = `SELECT c.relname AS "table", x.relname AS "index", a.attname AS "column",
@@ -448,7 +450,8 @@ func (r *reader) refuseRowids(keys []*column) error {
 	for _, key := range keys {
 		table := regexp.QuoteMeta(key.Table)
 		content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + table + "[\"'`\\],)\\s]")
-		renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + table + "[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")
+		renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + table +
+			"[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")
 		for _, reader := range readers {
 			names := table
 			if reader.Type == "trigger" && strings.EqualFold(reader.Owner, key.Table) {

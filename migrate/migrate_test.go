@@ -576,10 +576,12 @@ func TestInheritedColumnsOfPostgreSQLMayBeKeysOfTheirOwn(t *testing.T) {
 		db := target.Open(t, nil)
 		suite.PlainExec(t, db, "CREATE TABLE things (id bigserial, name text)",
 			"CREATE TABLE bills (PRIMARY KEY (id)) INHERITS (things)",
+			"CREATE TABLE codes (code text PRIMARY KEY, id bigserial)",
+			"CREATE TABLE lists (PRIMARY KEY (id)) INHERITS (codes)",
 			"INSERT INTO bills (name) VALUES ('a'), ('b')")
 		plan, err := migrate.Read(t.Context(), db)
 		suite.Must(t, err, "Read")
-		wants(t, plan, migrate.Counts, "bills.id")
+		wants(t, plan, migrate.Counts, "bills.id", "lists.id")
 		run(t, db, plan.Forward)
 		if db.Exec("INSERT INTO bills DEFAULT VALUES").Error == nil {
 			t.Error("a row without a key was stored")
