@@ -73,6 +73,9 @@ func runMigrate(ctx context.Context, e *env, o *options, args []string) error {
 		say(e.out, "-- There is no statement to run.\n")
 	}
 	for _, statement := range statements {
+		if strings.Contains(statement, "--") {
+			statement += "\n" // it may end in a comment
+		}
 		say(e.out, "%s;\n", statement)
 	}
 	return nil
