@@ -368,8 +368,10 @@ const (
 		"WHERE l.schema = 'main' AND l.type = 'table' AND m.type = 'table' " +
 		"AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND NOT EXISTS (SELECT 1 FROM sqlite_master v " +
 		"WHERE v.sql LIKE 'CREATE VIRTUAL%' AND substr(m.name, 1, length(v.name)) = v.name " +
-		"AND substr(m.name, length(v.name) + 1) IN ('_data', '_idx', '_content', '_docsize', '_config', " +
-		"'_segments', '_segdir', '_stat', '_node', '_parent', '_rowid'))"
+		"AND substr(m.name, length(v.name) + 1) || CASE WHEN v.sql LIKE '%USING fts5%' THEN ' 5' " +
+		"WHEN v.sql LIKE '%USING fts%' THEN ' 4' ELSE '' END IN " +
+		"('_data 5', '_idx 5', '_content 5', '_docsize 5', '_config 5', '_content 4', '_segments 4', " +
+		"'_segdir 4', '_docsize 4', '_stat 4', '_node', '_parent', '_rowid'))"
 
 	sqliteColumns = "SELECT m.name AS `table`, c.name AS name, c.type AS type " +
 		"FROM (" + sqliteTables + ") m JOIN pragma_table_info(m.name) c ORDER BY m.name, c.cid"
