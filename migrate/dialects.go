@@ -402,7 +402,7 @@ func describeSQLite(_ context.Context, r *reader) error {
 			c.Bits = 64 // whatever the name of the type is
 		}
 		if r.keyOf(c.Table) == c {
-			c.Counts = dialect.Rowid(c.Type, r.ddl[c.Table])
+			c.Counts = dialect.Rowid(c.Type, uncommented(r.ddl[c.Table]))
 		}
 	}
 	return err
@@ -434,7 +434,7 @@ func writeSQLite(r *reader) (err error) {
 		return err
 	}
 	back := slices.DeleteFunc(slices.Clone(r.back), func(c *column) bool {
-		return dialect.Rowid("INTEGER", r.ddl[c.Table]) == "" // without a rowid it cannot count
+		return dialect.Rowid("INTEGER", uncommented(r.ddl[c.Table])) == "" // without a rowid it cannot count
 	})
 	r.plan.Back, err = r.rebuild(back, countingKey)
 	return err

@@ -532,7 +532,7 @@ func TestKeysOfSQLiteAreSwitchedOverHoweverTheyAreWritten(t *testing.T) {
 		} {
 			db := target.Open(t, nil)
 			suite.PlainExec(t, db, "CREATE TABLE \"bills (\" "+definition, "INSERT INTO \"bills (\" (id, number) VALUES (7, 'a')",
-				"CREATE TABLE plain (id integer PRIMARY KEY, x text) WITHOUT ROWID", "INSERT INTO plain VALUES (1 << 50, 'x')")
+				"CREATE TABLE plain (id integer PRIMARY KEY, x text) WITHOUT /* a ) */ ROWID", "INSERT INTO plain VALUES (1 << 50, 'x')")
 			plan, err := migrate.Read(t.Context(), db)
 			if err != nil {
 				t.Errorf("%s: %v", definition, err)
