@@ -450,30 +450,12 @@ func (r *reader) refuseRowids(keys []*column) error {
 		return fmt.Errorf("migrate: the triggers and views: %w", err)
 	}
 	for _, key := range keys {
-		table := regexp.QuoteMeta(key.Table)
-		content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + table + "[\"'`\\],)\\s]")
-		renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + table +
-			"[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")
 		for _, reader := range readers {
-			names := table
+			sql, table := uncommented(reader.SQL), regexp.QuoteMeta(key.Table)
 			if reader.Type == "trigger" && strings.EqualFold(reader.Owner, key.Table) {
-				names += "|new|old"
+				table += "|new|old"
 			}
-			sql := uncommented(reader.SQL)
-			for _, other := range renamed.FindAllStringSubmatch(sql, -1) {
-				names += "|" + other[1]
-			}
-			qualified := regexp.MustCompile("(?i)(^|\\W)(" + names + ")[\"`\\]]?\\s*\\.\\s*[\"`\\[]?" +
-				`(rowid|_rowid_|oid)\b`)
-			isRowid := func(found []string) bool {
-				return !slices.ContainsFunc(r.columns, func(c *column) bool {
-					return c.Table == key.Table && strings.EqualFold(c.Name, found[len(found)-1])
-				})
-			}
-			indexed := reader.Type == "table" && content.MatchString(sql)
-			named := contentRowid.FindStringSubmatch(sql)
-			if slices.ContainsFunc(qualified.FindAllStringSubmatch(sql, -1), isRowid) ||
-				indexed && (len(named) == 0 || rowid.MatchString(named[1]) && isRowid(named)) {
+			if r.namesRowid(sql, table, key) || reader.Type == "table" && r.indexesRowid(sql, key) {
 				return fmt.Errorf("%w: %s reads the table %s by its rowid, which will not be its key any more: "+
 					"make it anew so that it reads %s, in a full-text table by content_rowid='%[4]s'",
 					ErrDatabase, reader.Name, key.Table, key.Name)
@@ -481,6 +463,36 @@ func (r *reader) refuseRowids(keys []*column) error {
 		}
 	}
 	return nil
+}
+
+// namesRowid reports whether SQL reads the rowid of a table by one of the names, or by one that it gives it.
+func (r *reader) namesRowid(sql, names string, key *column) bool {
+	renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + regexp.QuoteMeta(key.Table) +
+		"[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")
+	for _, other := range renamed.FindAllStringSubmatch(sql, -1) {
+		names += "|" + other[1]
+	}
+	qualified := regexp.MustCompile("(?i)(?:^|\\W)(?:" + names + ")[\"`\\]]?\\s*\\.\\s*[\"`\\[]?" +
+		`(rowid|_rowid_|oid)\b`)
+	return slices.ContainsFunc(qualified.FindAllStringSubmatch(sql, -1), func(found []string) bool {
+		return !r.hasColumn(key.Table, found[1])
+	})
+}
+
+// indexesRowid reports whether a full-text table has the texts of a table and finds its rows by their rowids.
+func (r *reader) indexesRowid(sql string, key *column) bool {
+	content := regexp.MustCompile("(?i)\\bcontent\\s*=\\s*[\"'`\\[]?" + regexp.QuoteMeta(key.Table) +
+		"[\"'`\\],)\\s]")
+	named := contentRowid.FindStringSubmatch(sql)
+	return content.MatchString(sql) &&
+		(len(named) == 0 || rowid.MatchString(named[1]) && !r.hasColumn(key.Table, named[1]))
+}
+
+// hasColumn reports whether a table of SQLite has a column of a name, in letters of any case.
+func (r *reader) hasColumn(table, name string) bool {
+	return slices.ContainsFunc(r.columns, func(c *column) bool {
+		return c.Table == table && strings.EqualFold(c.Name, name)
+	})
 }
 
 // change gives a key another definition, beside the other parts of its table.
