@@ -465,7 +465,7 @@ func (r *reader) refuseRowids(keys []*column) error {
 	return nil
 }
 
-// namesRowid reports whether SQL reads the rowid of a table by one of the names, or by one that it gives it.
+// namesRowid reports whether SQL reads the rowid of a table by one of its names, or by an alias.
 func (r *reader) namesRowid(sql, names string, key *column) bool {
 	renamed := regexp.MustCompile("(?i)\\b(?:FROM|JOIN)\\s+[\"`\\[]?" + regexp.QuoteMeta(key.Table) +
 		"[\"`\\]]?\\s+(?:AS\\s+)?(\\w+)")

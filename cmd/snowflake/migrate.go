@@ -24,9 +24,9 @@ and columns with numbers of counters that have no unique index. Then it prints t
 switch-over. With --back it prints those of the way back, which set what counts above the greatest keys. Print
 and keep those before the switch-over. It changes nothing. Run what it prints while no program writes, on a
 copy first, with "psql -v ON_ERROR_STOP=1", mysql or sqlite3. After an error, PostgreSQL and SQLite are as
-they were. MySQL and MariaDB are not: mend the cause, and run the first line of what was printed, and then the
-statement that failed and all behind it. Do not print it again, because foreign keys that are dropped
-meanwhile stand in no other place.
+they were. MySQL and MariaDB are not: mend the cause, run the first line of what was printed once more, and
+then the statement that failed and all that follow. Do not print it again: the database no longer knows the
+foreign keys that were dropped.
 
 Without a TABLE it looks at all tables whose primary key is one integer column that refers to nothing.
 ` + dsnHelp + `

@@ -245,7 +245,7 @@ func ByChance(ctx context.Context, servers []*sqldb.DB, col, key Column, when st
 		}
 		from := values(d, col, span{}, "CASE WHEN "+when+" THEN 1 ELSE 0 END = 1")
 		if a.Refuses(d, d.SQL("SELECT 1 FROM ", from, " LIMIT 0")) { // check says so of a condition
-			return "", ctx.Err()
+			return "", a.Err
 		}
 		row := a.Row(d, 2, d.SQL("SELECT COUNT(*), MAX(v.x) FROM ", from))
 		count, _ := numberIn(row[0])

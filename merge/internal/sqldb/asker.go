@@ -94,9 +94,13 @@ func (a *Asker) fetch(d *DB, s *Statement, f Fetch, fn func(values []any) bool) 
 	}
 }
 
-// Refuses reports whether a database refuses a statement, which is no error.
+// Refuses reports whether a database refuses a statement, which is no error. That it answers nothing is one.
 func (a *Asker) Refuses(d *DB, s *Statement) bool {
 	_, err := d.Strings(a.Ctx, s)
+	if err != nil {
+		_, err := d.Strings(a.Ctx, d.SQL("SELECT 1"))
+		a.Fail(err)
+	}
 	return err != nil
 }
 

@@ -59,3 +59,27 @@ func TestAQuestionEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// A database that is gone answers nothing, which must not count as an answer.
+func TestADatabaseThatIsGoneRefusesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		driver := map[string]string{"sqlite": "sqlite3", "postgres": "pgx", "mysql": "mysql"}[target.Dialect]
+		d, err := sqldb.Open(t.Context(), func(_ context.Context, dsn string) (*sql.DB, error) {
+			return sql.Open(driver, dsn)
+		}, "s1", target.DSN(t), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := sqldb.NewAsker(t.Context())
+		if a.Refuses(d, d.SQL("SELECT 1")) || !a.Refuses(d, d.SQL("SELECT no_column")) || a.Err != nil {
+			t.Errorf("a database that is there refuses otherwise: %v", a.Err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if a.Refuses(d, d.SQL("SELECT 1")); a.Err == nil {
+			t.Error("the loss of the database is no error")
+		}
+	})
+}
