@@ -107,6 +107,14 @@ type holdings map[string][]int64
 // null stands for NULL.
 const null int64 = math.MinInt64
 
+// orZero returns 0 for NULL.
+func orZero(x int64) int64 {
+	if x == null {
+		return 0
+	}
+	return x
+}
+
 // readTable reads the whole numbers of a table of so many rows, and the texts of few kinds. It returns nil if
 // these are more than so many, or none.
 func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) (held holdings, cells int) {
@@ -260,26 +268,24 @@ func (h holdings) ends(column string) []string {
 	return append([]string{strconv.Itoa(values), strconv.Itoa(zeros)}, ends...)
 }
 
-// rows returns what some columns have in the rows that meet a condition, as a database does. It reports
-// whether all of them are held, and few.
-func (h holdings) rows(columns []string, meets func(row int) bool) (rows [][]string, held bool) {
+// few reports whether all of some columns are held, and have few rows.
+func (h holdings) few(columns []string) bool {
 	absent := func(name string) bool { return h[name] == nil }
-	if slices.ContainsFunc(columns, absent) || len(h[columns[0]]) > packedSample {
-		return nil, false
+	return !slices.ContainsFunc(columns, absent) && len(h[columns[0]]) <= packedSample
+}
+
+// byValue returns the rows that have each value of a column, of those that many rows have.
+func (h holdings) byValue(column string) map[int64][]int {
+	counts, rows := map[int64]int{}, map[int64][]int{}
+	for _, x := range h[column] {
+		counts[x]++
 	}
-	for n := range h[columns[0]] {
-		if !meets(n) {
-			continue
+	for row, x := range h[column] {
+		if x != null && counts[x] >= minValues {
+			rows[x] = append(rows[x], row)
 		}
-		row := make([]string, len(columns))
-		for i, name := range columns {
-			if x := h[name][n]; x != null {
-				row[i] = decimal(x)
-			}
-		}
-		rows = append(rows, row)
 	}
-	return rows, true
+	return rows
 }
 
 // kinds returns the different values of a column as a database does: each with 1 if it is NULL.

@@ -22,6 +22,7 @@ import (
 type packer struct {
 	c     *Census
 	parts map[part]*evidence
+	kinds []map[string]map[int64][]int // by server and column, the rows of each value in a table that is held
 }
 
 // part is a place in the rows of a table where keys may be.
@@ -67,8 +68,9 @@ func packings() [][2]int {
 
 // find returns what the columns of a table may refer to. Numbers are looked at if open says so.
 func (p *packer) find(table string, open func(column string) bool) []Finding {
-	p.parts = map[part]*evidence{}
+	p.parts, p.kinds = map[part]*evidence{}, make([]map[string]map[int64][]int, len(p.c.servers))
 	for i, d := range p.c.servers {
+		p.kinds[i] = map[string]map[int64][]int{}
 		t := d.Tables[table]
 		if t == nil {
 			continue
@@ -201,48 +203,52 @@ func beyond(n uint64) (base uint64, rest int64) {
 
 // halves looks at two small numbers beside each other, in the rows of each value that another column has.
 func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
-	d := p.c.servers[server]
-	selectors := slices.DeleteFunc(slices.Clone(t.Columns), func(c *sqldb.Column) bool {
-		return c.Family != sqldb.FamilyInt || c.Name == low || c.Name == high || identifies(t, c.Name)
-	})
-	names, bare := []string{low, high}, []string{}
-	for _, c := range selectors {
-		names, bare = append(names, c.Name), append(bare, p.c.bare(Column{t.Name, c.Name}))
+	d, names := p.c.servers[server], []string{low, high}
+	for _, c := range t.Columns {
+		if c.Family == sqldb.FamilyInt && c.Name != low && c.Name != high && !identifies(t, c.Name) {
+			names = append(names, c.Name)
+		}
 	}
-	held := p.c.hold(server, t.Name)
-	rows, known := held.rows(names, func(row int) bool { return held[low][row] > 0 || held[high][row] > 0 })
-	if !known {
-		rows = p.c.Rows(d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
-			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)))
+	rows, kinds := p.c.hold(server, t.Name), p.kinds[server]
+	if !rows.few(names) {
+		rows, _ = read(p.c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
+			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)), nil, names...)
+		kinds = map[string]map[int64][]int{}
 	}
-	numbers, most := make([]int64, len(rows)), int64(0)
-	for n, row := range rows {
-		a, _ := strconv.ParseInt(row[0], 10, 64)
-		b, _ := strconv.ParseInt(row[1], 10, 64)
-		numbers[n] = a + b*half
-		most = max(most, numbers[n])
+	numbers := make([]int64, min(len(rows[low]), len(rows[high]))) // 0 where a row has none
+	for row := range numbers {
+		if a, b := rows[low][row], rows[high][row]; a > 0 || b > 0 {
+			numbers[row] = orZero(a) + orZero(b)*half
+		}
 	}
 	where := part{column: low, with: high, as: "bits 0-15", member: low}
-	p.addAll(where, server, numbers, 0)
-	for i, name := range bare {
-		kinds := map[string][]int64{}
-		for n, row := range rows {
-			if row[2+i] != "" {
-				kinds[row[2+i]] = append(kinds[row[2+i]], numbers[n])
-			}
+	all := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { return n == 0 })
+	if len(all) < minValues {
+		return
+	}
+	p.addAll(where, server, all, 0)
+	most := max(slices.Max(all), 0)
+	for _, name := range names[2:] {
+		if kinds[name] == nil {
+			kinds[name] = rows.byValue(name)
 		}
-		for kind, some := range kinds {
-			where.when = name + " = " + kind
-			p.addAll(where, server, some, most)
+		for kind, alike := range kinds[name] {
+			some := make([]int64, 0, len(alike))
+			for _, row := range alike {
+				if numbers[row] != 0 {
+					some = append(some, numbers[row])
+				}
+			}
+			if len(some) >= minValues {
+				where.when = p.c.bare(Column{t.Name, name}) + " = " + decimal(kind)
+				p.addAll(where, server, some, most)
+			}
 		}
 	}
 }
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
 func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
-	if len(numbers) < minValues {
-		return
-	}
 	middle := slices.Sorted(slices.Values(numbers))[len(numbers)/2] // is in any range that has most of them
 	if !slices.ContainsFunc(p.c.keys, func(key Column) bool {
 		s := p.c.spans[key][server]
