@@ -136,7 +136,7 @@ func (c *copier) rewritten(ctx context.Context) (bool, error) {
 	}
 	for _, l := range c.src.links {
 		share := c.src.shareOf(l.parent)
-		s := addition{index: l.index, when: l.link.when, offset: d.ws.offsets.added[share], least: 1}
+		s := addition{index: l.index, when: l.link.when, bits: l.bits, offset: d.ws.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
@@ -144,7 +144,9 @@ func (c *copier) rewritten(ctx context.Context) (bool, error) {
 			s.least = 0
 		}
 		other := slices.ContainsFunc(c.shifts, func(other addition) bool { return other.index == s.index })
-		if other || l.inside() || strings.Contains(strings.ToLower(s.when), "select") {
+		const signed = 63 // the highest bit makes a number negative, or too large for one
+		if other || l.path+l.list+l.bits.rest != "" || l.bits.low+l.bits.width > signed ||
+			strings.Contains(strings.ToLower(s.when), "select") {
 			return false, nil
 		}
 		if whole, err := c.whole(ctx, c.src.pairs[l.index].source); err != nil || !whole {
@@ -171,6 +173,7 @@ func (c *copier) whole(ctx context.Context, column *sqldb.Column) (bool, error) 
 type addition struct {
 	index  int    // the position of the column
 	when   string // a condition in SQL; "" for all rows
+	bits   bits   // where in the column the key is
 	offset int64
 	least  int64 // the least key that moves
 }
@@ -180,12 +183,16 @@ func (c *copier) selected(s selection) []string {
 	list := s.expressions(c.src, true)
 	for _, shift := range c.shifts {
 		old := list[shift.index]
-		condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", old, shift.least, c.ws.layout.least)
+		key := old
+		if shift.bits.used() {
+			key = shift.bits.sql(s.kind, []string{c.src.pairs[shift.index].source.Name})
+		}
+		condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", key, shift.least, c.ws.layout.least)
 		if shift.when != "" {
 			condition = "(" + shift.when + ") AND " + condition
 		}
 		list[shift.index] = fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, old,
-			shift.offset)
+			shift.offset<<shift.bits.low)
 	}
 	for _, index := range c.late {
 		list[index] = "NULL"
