@@ -249,11 +249,7 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
 func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
-	middle := slices.Sorted(slices.Values(numbers))[len(numbers)/2] // is in any range that has most of them
-	if !slices.ContainsFunc(p.c.keys, func(key Column) bool {
-		s := p.c.spans[key][server]
-		return s.holds(middle) && s.count(slices.Values(numbers))*10 >= int64(len(numbers))*9
-	}) {
+	if !slices.ContainsFunc(p.c.keys, func(key Column) bool { return p.c.spans[key][server].hasMost(numbers) }) {
 		return
 	}
 	for _, n := range numbers {
@@ -283,7 +279,7 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	}
 	kinds := map[string]bool{}
 	for _, row := range rows {
-		if !p.document(server, col, row[0]) {
+		if strings.ContainsAny(row[0], "0123456789") && !p.document(server, col, row[0]) {
 			p.runs(server, col, row[0], kinds)
 		}
 	}

@@ -62,6 +62,20 @@ func (s span) count(all iter.Seq[int64]) (within int64) {
 	return within
 }
 
+// hasMost reports whether at least nine of ten numbers lie in the span.
+func (s span) hasMost(numbers []int64) bool {
+	outside := 0
+	for _, n := range numbers {
+		if !s.holds(n) {
+			outside++
+		}
+		if outside*10 > len(numbers) { // most parts of a column are seen not to be keys after a few numbers
+			return false
+		}
+	}
+	return true
+}
+
 // holds reports whether a number lies in the span.
 func (s span) holds(n int64) bool { return s.min <= n && n <= s.max }
 
