@@ -861,9 +861,6 @@ func (c *Census) begins(key Column) bool {
 func (c *Census) named(col, key Column) (says int, ends bool) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(idLast(s), "_", "")) }
 	column, name, words := plain(col.Name), plain(key.Name), c.wordsOf(key.Table)
-	only := !slices.ContainsFunc(c.keys, func(k Column) bool {
-		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
-	})
 	same := column == name
 	joined := strings.Join(words, "")
 	// Two columns called season may each count something of their own.
@@ -884,8 +881,11 @@ func (c *Census) named(col, key Column) (says int, ends bool) {
 	if col.Table == key.Table && slices.Contains(itself, column) {
 		return 1, false // the friend of a row of friends is a hero
 	}
+	only := same && tells && !slices.ContainsFunc(c.keys, func(k Column) bool {
+		return k != key && k != col && plain(k.Name) == name && !slices.Contains(c.above[k], key)
+	})
 	switch {
-	case same && tells && only, column == plain(key.Table)+name, column == joined+name,
+	case only, column == plain(key.Table)+name, column == joined+name,
 		column == last+name && !own, len(words) > 1 && ended && strings.HasSuffix(stem, joined):
 		return 3, true
 	case mentions, beside, same && c.wordsOf(col.Table)[0] == words[0]:

@@ -37,8 +37,9 @@ type part struct {
 // evidence is what was found there, by server.
 type evidence struct {
 	values []map[int64]bool
-	most   []int64 // the greatest number that stands there in rows of any kind
-	ends   bool    // on some server, no numbers of the column go on behind those beyond a round number
+	sorted [][]int64 // the values in their order, once all are known
+	most   []int64   // the greatest number that stands there in rows of any kind
+	ends   bool      // on some server, no numbers of the column go on behind those beyond a round number
 }
 
 // MaxChars is how many characters of a text are looked at.
@@ -488,14 +489,19 @@ func (p *packer) judge(table string) (found []Finding) {
 func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 	joined := p.joinLists()
 	best = map[choice]chosen{}
+	for _, e := range p.parts {
+		for _, values := range e.values {
+			e.sorted = append(e.sorted, slices.Sorted(maps.Keys(values)))
+		}
+	}
 	for _, where := range inOrder(p.parts) {
-		enough := func(v map[int64]bool) bool { return len(v) >= fewValues }
+		enough := func(v []int64) bool { return len(v) >= fewValues }
 		// Other separators are those of dates, times and addresses as well.
 		separator, list := strings.CutPrefix(where.as, "list ")
 		if list = list && (separator == "array" || strings.ContainsAny(separator, ",;| ")); list {
 			near = append(near, p.near(Column{table, where.column}, where))
 		}
-		if !slices.ContainsFunc(p.parts[where].values, enough) {
+		if !slices.ContainsFunc(p.parts[where].sorted, enough) {
 			continue
 		}
 		for _, key := range p.c.keys {
@@ -563,12 +569,12 @@ func (p *packer) near(col Column, where part) Finding {
 	f := Finding{Column: col, As: where.as, Hits: map[Column]string{}}
 	for _, key := range p.c.keys {
 		var all, near, hits int64
-		for i, values := range p.parts[where].values {
-			all, near = all+int64(len(values)), near+p.c.spans[key][i].count(maps.Keys(values))
+		for i, values := range p.parts[where].sorted {
+			all, near = all+int64(len(values)), near+p.c.spans[key][i].among(values)
 		}
 		for i, d := range p.c.servers {
 			if near > 0 && 2*near >= all { // the range has said it, which costs nothing
-				hits += p.c.keysAmong(d, key, slices.Collect(maps.Keys(p.parts[where].values[i])))
+				hits += p.c.keysAmong(d, key, p.parts[where].sorted[i])
 			}
 		}
 		if hits > 0 && 2*hits >= all {
@@ -585,8 +591,8 @@ func (p *packer) compare(called Column, where part, key Column) match {
 	if strings.HasSuffix(where.as, "-62") {
 		least = 7
 	}
-	for i, values := range e.values { // the range first, since that costs nothing
-		if p.c.spans[key][i].count(maps.Keys(values))*10 < int64(len(values))*least {
+	for i, values := range e.sorted { // the range first, since that costs nothing
+		if p.c.spans[key][i].among(values)*10 < int64(len(values))*least {
 			return match{}
 		}
 	}
@@ -602,8 +608,8 @@ func (p *packer) compare(called Column, where part, key Column) match {
 	if word && !strings.HasPrefix(where.as, "number 1 of #") {
 		return match{} // digits in words are mostly names, but for 7-epic
 	}
-	for i := range e.values {
-		values, keys := slices.Sorted(maps.Keys(e.values[i])), p.c.spans[key][i]
+	for i, values := range e.sorted {
+		keys := p.c.spans[key][i]
 		if len(values) == 0 {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -60,6 +61,16 @@ func (s span) count(all iter.Seq[int64]) (within int64) {
 		}
 	}
 	return within
+}
+
+// among counts those of some numbers, which are in their order, that lie in the span.
+func (s span) among(sorted []int64) int64 {
+	from, _ := slices.BinarySearch(sorted, s.min)
+	to := len(sorted)
+	if s.max < math.MaxInt64 {
+		to, _ = slices.BinarySearch(sorted, s.max+1)
+	}
+	return int64(max(0, to-from))
 }
 
 // hasMost reports whether at least nine of ten numbers lie in the span.
