@@ -56,15 +56,19 @@ func (l Layout) MarshalYAML() (any, error) {
 // Resolve returns the layout that a plan describes, by the name of a preset or by its bits, in the form of
 // package generator.
 func (l Layout) Resolve() (generator.Layout, error) {
-	if l.Preset != "" {
+	own := !l.Epoch.IsZero() || l.Tick != 0 || l.TimeBits != 0 || len(l.Node) > 0 || l.SequenceBits != 0
+	switch {
+	case l.Preset != "" && own:
+		return generator.Layout{}, fmt.Errorf("it is either the preset %q or the fields of a layout of your own, "+
+			"of which server: alone can stand beside a preset", l.Preset)
+	case l.Preset != "":
 		preset, found := layouts.Named(l.Preset)
 		if !found {
 			return preset.Layout, fmt.Errorf("%q is not a preset; the presets are %s", l.Preset,
 				strings.ToLower(strings.Join(layouts.Names(), ", ")))
 		}
 		return preset.Layout, nil
-	}
-	if l.TimeBits == 0 {
+	case l.TimeBits == 0:
 		return generator.Layout{}, errors.New("it is missing: give the name of a preset, such as game")
 	}
 	layout := generator.Layout{Epoch: l.Epoch, Tick: l.Tick, TimeBits: l.TimeBits,
