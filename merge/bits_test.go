@@ -77,8 +77,8 @@ func TestAKeyInSomeBitsOfNumbersFollowsItsRow(t *testing.T) {
 			plan.Identities = packedIdentities()
 			copied := run(t, open(t, plan))
 			for _, c := range copied.Tables {
-				if c.Table == "stamps" && c.Way == "rows" {
-					t.Errorf("renumber %s: the bits of %s were changed row by row", renumber, c.Table)
+				if c.Way == "rows" && c.Table != "cards" {
+					t.Errorf("renumber %s: %s went row by row", renumber, c.Table)
 				}
 			}
 			for _, q := range []string{

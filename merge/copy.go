@@ -136,17 +136,21 @@ func (c *copier) rewritten(ctx context.Context) (bool, error) {
 	}
 	for _, l := range c.src.links {
 		share := c.src.shareOf(l.parent)
-		s := addition{index: l.index, when: l.link.when, bits: l.bits, offset: d.ws.offsets.added[share], least: 1}
+		s := addition{index: l.index, conditions: []string{l.link.when}, bits: l.bits,
+			offset: d.ws.offsets.added[share], least: 1}
 		if s.offset == 0 {
 			continue
 		}
 		if d.ws.offsets.zeros[share] {
 			s.least = 0
 		}
-		other := slices.ContainsFunc(c.shifts, func(other addition) bool { return other.index == s.index })
+		for _, m := range l.rivals {
+			s.conditions = append(s.conditions, c.src.links[m].link.when)
+		}
+		asks := func(when string) bool { return strings.Contains(strings.ToLower(when), "select") }
 		const signed = 63 // the highest bit makes a number negative, or too large for one
-		if other || l.path+l.list+l.bits.rest != "" || l.bits.low+l.bits.width > signed ||
-			strings.Contains(strings.ToLower(s.when), "select") {
+		if l.path+l.list+l.bits.rest != "" || l.bits.low+l.bits.width > signed ||
+			slices.ContainsFunc(s.conditions, asks) {
 			return false, nil
 		}
 		if whole, err := c.whole(ctx, c.src.pairs[l.index].source); err != nil || !whole {
@@ -171,27 +175,29 @@ func (c *copier) whole(ctx context.Context, column *sqldb.Column) (bool, error) 
 
 // addition is what is added to the keys of one table in a column.
 type addition struct {
-	index  int    // the position of the column
-	when   string // a condition in SQL; "" for all rows
-	bits   bits   // where in the column the key is
-	offset int64
-	least  int64 // the least key that moves
+	index int // the position of the column
+	// conditions are, in SQL, that of its rows, and those of rows in which an earlier one is added in its place;
+	// "" for all rows.
+	conditions []string
+	bits       bits // where in the column the key is
+	offset     int64
+	least      int64 // the least key that moves
 }
 
 // selected returns what another database of the same kind selects for the pairs of the source table.
 func (c *copier) selected(s selection) []string {
 	list := s.expressions(c.src, true)
 	for _, shift := range c.shifts {
-		old := list[shift.index]
-		key := old
+		name := c.src.pairs[shift.index].source.Name
+		key, earlier := "s."+s.kind.Quote(name), ""
 		if shift.bits.used() {
-			key = shift.bits.sql(s.kind, []string{c.src.pairs[shift.index].source.Name})
+			key = shift.bits.sql(s.kind, []string{name})
 		}
-		condition := fmt.Sprintf("%[1]s >= %[2]d AND %[1]s < %[3]d", key, shift.least, c.ws.layout.least)
-		if shift.when != "" {
-			condition = "(" + shift.when + ") AND " + condition
+		for _, when := range shift.conditions[1:] {
+			earlier += " WHEN " + cmp.Or(when, "1 = 1") + " THEN 0"
 		}
-		list[shift.index] = fmt.Sprintf("CASE WHEN %[1]s THEN %[2]s + (%[3]d) ELSE %[2]s END", condition, old,
+		list[shift.index] += fmt.Sprintf(" + CASE%s WHEN (%s) AND %s >= %d AND %[3]s < %[5]d THEN %d ELSE 0 END",
+			earlier, cmp.Or(shift.conditions[0], "1 = 1"), key, shift.least, c.ws.layout.least,
 			shift.offset<<shift.bits.low)
 	}
 	for _, index := range c.late {
