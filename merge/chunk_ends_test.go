@@ -88,3 +88,46 @@ func streams(t *testing.T, key, refused string) {
 		t.Errorf("the ways differ:\n%s\n\n%s", strings.Join(journals[0], "\n"), strings.Join(journals[1], "\n"))
 	}
 }
+
+// Nobody has to know where a chunk of them ends. The target refuses a row, and its key has quotes.
+func TestFewRowsWithoutANumberInTheirKeyAreCopiedByTheDatabases(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		const rows = 4
+		words := "CREATE TABLE words (word VARCHAR(20) NOT NULL PRIMARY KEY, n INTEGER"
+		log := "CREATE TABLE log (line VARCHAR(20), n INTEGER)"
+		for chunk, direct := range map[int]bool{rows + 1: true, rows: false} {
+			for _, refused := range []int64{0, 3} {
+				source, into := newBase(t, target), newBase(t, target)
+				source.exec(t, words+")", log, "INSERT INTO words VALUES ('a', 1), ('b', 2), ('it''s', 3), ('é', NULL)",
+					"INSERT INTO log VALUES ('a', 1), ('a', 1), (NULL, 2), ('', NULL)")
+				into.exec(t, fmt.Sprintf("%s, CHECK (n <> %d))", words, refused), log)
+				plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Tables: map[string]*merge.TablePlan{
+					"words": {Policy: merge.Copy, BadRows: "quarantine"}, "log": {Policy: merge.Copy},
+				}, Servers: []merge.Server{{Name: "s1", Number: 1, DSN: source.dsn}}}
+				plan.Target = merge.Target{Name: "s1", Number: 1, DSN: into.dsn}
+				report, err := open(t, plan, merge.WithChunk(chunk)).Run(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A table of SQLite has row numbers beside any key.
+				for _, c := range report.Tables {
+					if c.Way == "rows" && (direct || target.Dialect == "sqlite") || c.Way != "rows" && !direct &&
+						target.Dialect != "sqlite" {
+						t.Errorf("in chunks of %d, %s went as %s", chunk, c.Table, c.Way)
+					}
+				}
+				lost := "SELECT COUNT(*) FROM words"
+				if want := source.number(t, lost) - min(refused, 1); into.number(t, lost) != want {
+					t.Errorf("in chunks of %d: %d words, want %d", chunk, into.number(t, lost), want)
+				}
+				for _, q := range []string{"SELECT COUNT(*) FROM log", "SELECT COUNT(*) FROM log WHERE line IS NULL",
+					"SELECT SUM(n) FROM log WHERE line = 'a'", "SELECT COUNT(*) FROM words WHERE n IS NULL"} {
+					if got, want := into.number(t, q), source.number(t, q); got != want {
+						t.Errorf("in chunks of %d: %d, want %d: %s", chunk, got, want, q)
+					}
+				}
+			}
+		}
+	})
+}

@@ -80,7 +80,8 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 	converted := func(p pair) bool { return p.source.Family != p.target.Family }
 	// A subquery in a condition would read tables of the target.
 	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
-	if c.ws.portable || source.Kind != target.Kind || !c.src.numbered() ||
+	ends := c.src.numbered() || c.entry.read == 0 && c.entry.expected < int64(c.ws.chunkRows) // in the first chunk
+	if c.ws.portable || source.Kind != target.Kind || !ends ||
 		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
 		return wayRows, nil, nil
 	}

@@ -256,11 +256,14 @@ func (s selection) behind(src *sourceTable, after []string) string {
 }
 
 // position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
-// they stand in statements.
+// they stand in statements. Rows without such a key were few when they were counted.
 func (s selection) position(ctx context.Context, src *sourceTable, after []string,
 	rows int64) ([]string, error) {
 	if rows == 0 {
 		return after, nil
+	}
+	if !src.numbered() {
+		return nil, ErrSourceChanged
 	}
 	list := sqldb.Mapped(src.order, func(c *sqldb.Column) string { return c.ReadExpression(s.kind) })
 	found, err := src.owner.db.Strings(ctx, src.owner.db.SQL("SELECT ", strings.Join(list, ", "),
