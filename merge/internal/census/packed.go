@@ -273,30 +273,34 @@ const wholeText = ""
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	rows := p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ",
-		strconv.Itoa(MaxChars), ") FROM ", d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)))
-	if fractional(col) && !wholeNumbers(rows) {
+	var all []string
+	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
+		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
+		all = append(all, sqldb.Text(values[0]))
+		return true
+	})
+	if fractional(col) && !wholeNumbers(all) {
 		return
 	}
 	kinds := map[string]bool{}
-	for _, row := range rows {
-		if strings.ContainsAny(row[0], "0123456789") && !p.document(server, col, row[0]) {
-			p.runs(server, col, row[0], kinds)
+	for _, text := range all {
+		if strings.ContainsAny(text, "0123456789") && !p.document(server, col, text) {
+			p.runs(server, col, text, kinds)
 		}
 	}
 }
 
 // wholeNumbers cuts the fractions off, and reports whether all of them are 0.
-func wholeNumbers(rows [][]string) bool {
-	for _, row := range rows {
-		whole, rest, _ := strings.Cut(row[0], ".")
+func wholeNumbers(texts []string) bool {
+	for i, text := range texts {
+		whole, rest, _ := strings.Cut(text, ".")
 		if strings.Trim(rest, "0") != "" {
 			return false
 		}
 		if strings.ContainsAny(whole, "-e") { // it is no key
 			whole = ""
 		}
-		row[0] = whole
+		texts[i] = whole
 	}
 	return true
 }
