@@ -31,7 +31,8 @@ func newCensus(ctx context.Context, servers []*sqldb.DB, minGenerated int64, mos
 		selectors: map[string][]teller{}, bares: map[Column]string{}, parents: map[string][]Column{},
 		installed: map[string]bool{}, within: map[stretch]int64{}, limits: most,
 		sets: map[serverKey]*keySet{}, room: most.sets, rows: map[serverKey]int64{},
-		held: map[serverKey]holdings{}, words: map[serverKey]*words{}, cells: most.tables}
+		held: map[serverKey]holdings{}, words: map[serverKey]*words{},
+		measured: map[serverKey][]string{}, passing: map[int]serverKey{}, space: most.tables}
 }
 
 func take(c *Census, looks func(table string) bool) ([]Finding, error) {

@@ -94,7 +94,9 @@ type Census struct {
 	rows         map[serverKey]int64    // how many a table has
 	held         map[serverKey]holdings // by table
 	words        map[serverKey]*words   // by column
-	cells        int                    // how many numbers more of tables can be held
+	passing      map[int]serverKey      // by server, the table that is held although there is no room for it
+	space        int                    // how many bytes more of tables can be held
+	measured     map[serverKey][]string // by column of a table that was held, what ends returns
 }
 
 // stretch is where the values of a column lie among the keys of a table on a server.
@@ -183,9 +185,12 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 // ends returns for each of some columns how many values there are, how many zeros, the least value and the
 // greatest, and the least above 0, which keys do not need.
 func (c *Census) ends(server int, t *sqldb.Table, columns []*sqldb.Column) (all [][]string) {
-	held := c.hold(server, t.Name)
 	for _, col := range columns {
-		if found := held.ends(col.Name); found != nil {
+		of := serverKey{server, Column{t.Name, col.Name}}
+		if c.measured[of] == nil {
+			c.hold(server, t.Name)
+		}
+		if found := c.measured[of]; found != nil {
 			all = append(all, found)
 		}
 	}
@@ -509,16 +514,26 @@ func (c *Census) setOf(server int, key Column) *keySet {
 	return set
 }
 
-// hold returns the whole numbers of a table that has few rows, which it reads once, and nil for others.
+// hold returns the whole numbers of a table that has few rows, and nil for others. It reads those for which
+// there is room once. Each other one goes when the next one of its server comes: tables are asked for in turn,
+// so that the first ones are not worth less than the last.
 func (c *Census) hold(server int, table string) holdings {
 	of := serverKey{server, Column{Table: table}}
 	if held, known := c.held[of]; known {
 		return held
 	}
-	held, cells := readTable(c, server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
-	if c.cells -= cells; c.cells < 0 {
-		maps.DeleteFunc(c.held, func(_ serverKey, h holdings) bool { return h != nil })
-		c.cells = c.limits.tables - cells
+	held := readTable(c, server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
+	if size := held.size(); size <= c.space {
+		c.space -= size
+	} else {
+		delete(c.held, c.passing[server])
+		c.passing[server] = of
+	}
+	for name := range held {
+		column := serverKey{server, Column{table, name}}
+		if c.measured[column] == nil {
+			c.measured[column] = held.ends(name)
+		}
 	}
 	c.held[of] = held
 	return held
@@ -777,7 +792,7 @@ func (c *Census) countFew(col Column, server int, all []match, condition string)
 	meets := func(x int64) bool { return s.means(x) && (condition == "" || s.samples(x)) }
 	few, held := c.hold(server, col.Table).different(col.Name, meets)
 	if !held && c.limits.values > 0 && (condition != "" || s.distinct <= c.limits.values) {
-		values, _ := read(c.Asker, d, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), nil, "x")
+		values, _ := read(c.Asker, d, math.MaxInt, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), nil, "x")
 		few, held = values.different("x", meets)
 	}
 	if !held || !c.compares(server, all, len(few)) {

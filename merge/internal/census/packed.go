@@ -211,14 +211,14 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 		}
 	}
 	rows, kinds := p.c.hold(server, t.Name), p.kinds[server]
-	if !rows.few(names) {
-		rows, _ = read(p.c.Asker, d, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
+	if !rows.has(names) {
+		rows, _ = read(p.c.Asker, d, math.MaxInt, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
 			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)), nil, names...)
 		kinds = map[string]map[int64][]int{}
 	}
-	numbers := make([]int64, min(len(rows[low]), len(rows[high]))) // 0 where a row has none
+	numbers := make([]int64, min(rows[low].len(), rows[high].len())) // 0 where a row has none
 	for row := range numbers {
-		if a, b := rows[low][row], rows[high][row]; a > 0 || b > 0 {
+		if a, b := rows[low].at(row), rows[high].at(row); a > 0 || b > 0 {
 			numbers[row] = orZero(a) + orZero(b)*half
 		}
 	}
