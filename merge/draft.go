@@ -108,6 +108,7 @@ type drafter struct {
 	ranges map[place][]keySpan   // of the values of columns that no generator made
 	found  []census.Finding      // what columns may refer to, though neither the target nor the plan says so
 	stays  map[place]bool        // columns that hold keys of what is installed with the game
+	equal  map[string][]string   // by table, what equalColumns has found
 	// samples are the texts of columns that are compared with names, by server.
 	samples map[place][][]string
 	hits    map[textsAndName]int64 // how many texts are names
@@ -120,7 +121,7 @@ func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
 		pieces: map[place]map[int]pieces{}, stays: map[place]bool{}, ranges: map[place][]keySpan{},
-		documents: map[place]map[string][][]string{}, hits: map[textsAndName]int64{},
+		documents: map[place]map[string][][]string{}, hits: map[textsAndName]int64{}, equal: map[string][]string{},
 	}
 }
 
@@ -385,7 +386,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
-	} else if !d.leads(t) && d.installed(t.Name) {
+	} else if all, open := d.besides(t, t.Primary...); open < len(all) && d.installed(t.Name) {
 		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
 		return []string{"skip, if the migrations of the game fill it in the target",
 			"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
@@ -492,27 +493,23 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 }
 
 // equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
-// two servers: a name, as the towns of a map have it, or all columns. If some may lead to other rows, whose
-// keys are alike, all rows and what else they hold must be equal, and none may lead to a row of its own
-// server. There are none if rows are not alike.
+// two servers: a name, as the towns of a map have it, or all columns. Then none may lead to a row of its own
+// server, and where some may lead to other rows, whose keys are alike, what else there is must tell rows apart.
+// There are none if rows are not alike.
 func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
-	var whole []string
+	if known, ok := d.equal[t.Name]; ok {
+		return known
+	}
+	d.equal[t.Name] = nil // of a circle of references
 	var sets [][]string
-	leads := d.leads(t)
 	for _, c := range t.Writable() {
-		if c.Name == key {
-			continue
-		}
-		if c.Family == sqldb.FamilyText && isName(c.Name) {
+		if c.Name != key && c.Family == sqldb.FamilyText && isName(c.Name) {
 			sets = append(sets, []string{c.Name})
-		}
-		if !leads || !d.refers(t, c.Name) && !d.asked(t, c.Name) {
-			whole = append(whole, c.Name)
 		}
 	}
 	named := len(sets)
-	stranger := func(c *sqldb.Column) bool { return d.leadsApart(t, c.Name) }
-	if len(whole) > 0 && (!leads || d.installed(t.Name) && !slices.ContainsFunc(t.Writable(), stranger)) {
+	whole, open := d.besides(t, key)
+	if len(whole) > 0 {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
@@ -527,7 +524,7 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 			}
 			rows := d.Rows(db, db.SQL("SELECT ", db.Kind.QuoteAll(columns), " FROM ",
 				db.Kind.Quote(t.Name), " ORDER BY ", db.Kind.Quote(key), " LIMIT 500"))
-			different := map[string]bool{}
+			different, told := map[string]bool{}, map[string]bool{}
 			all = len(rows)
 			for _, row := range rows {
 				text := fmt.Sprintf("%q", row)
@@ -535,16 +532,41 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 					equal++
 				}
 				seen[text] = true
+				if i == named {
+					told[fmt.Sprintf("%q", row[1:len(row)-open])] = true
+				}
 			}
-			if 2*len(different) < all {
+			if 2*len(different) < all || i == named && open > 0 && len(told) <= few {
 				equal = -all // a few words, and no names
 			}
 		}
 		if equal > few && 2*equal >= all {
+			d.equal[t.Name] = names
 			return names
 		}
 	}
 	return nil
+}
+
+// besides returns the columns of a table beside its key, and how many of them, the last ones, may lead to
+// other rows. There are none if one leads to a row of its own server.
+func (d *drafter) besides(t *sqldb.Table, key ...string) (names []string, open int) {
+	var last []string
+	for _, c := range t.Writable() {
+		other := func(f census.Finding) bool {
+			return f.Table == t.Name && f.Name == c.Name && f.Parent.Table != t.Name
+		}
+		switch {
+		case slices.Contains(key, c.Name):
+		case d.leadsApart(t, c.Name):
+			return nil, 0
+		case d.refers(t, c.Name) || slices.ContainsFunc(d.found, other):
+			last = append(last, c.Name)
+		default:
+			names = append(names, c.Name)
+		}
+	}
+	return append(names, last...), len(last)
 }
 
 // led returns the tables to which rows of other tables refer.
@@ -556,12 +578,6 @@ func (d *drafter) led() map[string]bool {
 		}
 	}
 	return led
-}
-
-// leads reports whether rows of a table may lead to others, and so be alike because those have the same keys.
-func (d *drafter) leads(t *sqldb.Table) bool {
-	other := func(f census.Finding) bool { return f.Table == t.Name && f.Parent.Table != t.Name }
-	return len(t.References) > 0 || slices.ContainsFunc(d.found, other)
 }
 
 // openKeys returns the keys of a table in which rows of different servers may be equal, the primary key
@@ -706,7 +722,8 @@ func (d *drafter) leadsApart(t *sqldb.Table, column string) bool {
 			continue
 		}
 		key := parent.Column(target[index])
-		if identityOf(parent) == key && d.renumbered(parent) || d.apart(parent, key) {
+		if identityOf(parent) == key && d.renumbered(parent) && len(d.equalColumns(parent, key.Name)) == 0 ||
+			d.apart(parent, key) {
 			return true
 		}
 		// What is decided about rows that the game itself counts is true of those that belong to them, too.

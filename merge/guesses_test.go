@@ -678,3 +678,53 @@ func TestADraftKeepsTheRowsOfWhoeverEachServerHasCounted(t *testing.T) {
 		}
 	})
 }
+
+// What is installed with a game stays what it is if one server has changed some of it: monsters drop the same things,
+// and merchants sell them. A copy with new keys would have each offer as often as there are servers.
+func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
+	t.Parallel()
+	schema := []string{
+		"CREATE TABLE heroes (COUNTED, nick VARCHAR(20), level INTEGER)",
+		"CREATE TABLE bags (COUNTED, hero_id INTEGER NOT NULL, item INTEGER NOT NULL, amount INTEGER NOT NULL)",
+		"CREATE TABLE merchants (COUNTED, npc INTEGER NOT NULL)",
+		"CREATE TABLE wares (COUNTED, merchant_id INTEGER NOT NULL, item INTEGER NOT NULL, price INTEGER NOT NULL)",
+		"CREATE TABLE drops (COUNTED, monster INTEGER NOT NULL, item INTEGER NOT NULL, killer INTEGER NOT NULL, " +
+			"chance INTEGER NOT NULL)",
+	}
+	server := func(number int) (all []string) {
+		add := func(table, format string, values ...any) {
+			all = append(all, fmt.Sprintf("INSERT INTO "+table+" VALUES ("+format+")", values...))
+		}
+		add("merchants (npc)", "%d", 80000+100*number)
+		for n := range 300 {
+			if n < 80-20*number {
+				add("heroes (nick, level)", "'h%d_%d', %d", number, n, n*number%60)
+			}
+			add("bags (hero_id, item, amount)", "%d, %d, %d", 1+n*number*7%(80-20*number), 5000+n*number*31%900, 1+n*number%90)
+			if n < 60 {
+				add("merchants (npc)", "%d", 90000+37*n)
+			}
+			price := 100 + n*53%4000
+			if number == 2 && n%40 == 7 {
+				price = 1
+			}
+			add("wares (merchant_id, item, price)", "%d, %d, %d", 2+n/5, 5000+n*17%900, price)
+			add("drops (monster, item, killer, chance)", "%d, %d, %d, %d", 7000+n/4, 5000+n*29%900, 1+n*n%3, price)
+		}
+		return all
+	}
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" { // which takes a circle as it is
+			schema = append(schema, "CREATE TABLE camps (COUNTED, fire_id BIGINT REFERENCES fires (id))",
+				"CREATE TABLE fires (COUNTED, camp_id BIGINT REFERENCES camps (id))")
+		}
+		_, _, plan := small(t, target, schema, nil, server(1), server(2))
+		draft := draftOf(t, plan)
+		for table, want := range map[string]merge.Policy{"heroes": merge.Copy, "bags": merge.Copy,
+			"merchants": merge.NotDecided, "wares": merge.NotDecided, "drops": merge.NotDecided} {
+			if p := draft.Tables[table]; p.Policy != want && (table != "heroes" || p.Policy != merge.Rename) {
+				t.Errorf("%s: policy %s, want %s: %s %+v", table, p.Policy, want, p.Note, p.Undecided)
+			}
+		}
+	})
+}
