@@ -150,51 +150,80 @@ func (c *dataCheck) copiedNames(src *sourceTable, s *server) {
 			continue // a foreign key to the name cannot be wrong
 		}
 		ref := n.ref.Columns[0]
-		others, hits, all, err := namesOfOthers(c.Ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
+		found, err := namesBeside(c.Ctx, c.ws, src.server, place{src.table.Name, n.column}, ref,
 			place{n.parent, name})
-		if c.Fail(err); !others && (hits > 0 || all == 0) {
+		if c.Fail(err); err != nil {
+			return
+		}
+		p := Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column}
+		if found.left > 0 {
+			p.Message = fmt.Sprintf("%d texts are names of rows of %s where %s leads to none, so they would not "+
+				"follow a new name", found.left, n.parent, ref)
+			p.Remedy = "remove ref: from the entry under copies: of the rename of " + n.parent + ", and each text " +
+				"that is a name on its server follows; or let these keep the old names"
+			c.report.warn(p)
+		}
+		if !found.others && (found.hits > 0 || found.all == 0) {
 			continue
 		}
 		report := c.report.problem
-		if !others {
+		if !found.others {
 			report = c.report.warn // a few may be the names that the rows had before
 		}
-		report(Problem{Code: CodeNameCopy, Server: s.Name, Table: src.job.name, Column: n.column,
-			Message: fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and only these "+
-				"would follow a new name", all, hits, n.parent, ref),
-			Remedy: "name the column that leads to the rows of these names as ref: under copies: of the rename " +
-				"of " + n.parent + "; or remove ref:, and each text that is a name on its server follows; or " +
-				"remove the entry, and such texts stay as they are"})
+		p.Message = fmt.Sprintf("of %d texts %d are names of the rows of %s that %s leads to, and only these "+
+			"would follow a new name", found.all, found.hits, n.parent, ref)
+		p.Remedy = "name the column that leads to the rows of these names as ref: under copies: of the rename " +
+			"of " + n.parent + "; or remove ref:, and each text that is a name on its server follows; or " +
+			"remove the entry, and such texts stay as they are"
+		report(p)
 	}
 }
 
-// namesOfOthers reports whether most texts of a column are not the names of the rows that the column ref
-// leads to, and how many of some are.
-func namesOfOthers(ctx context.Context, ws *workspace, server int, text place, ref string, name place) (
-	others bool, hits, all int, err error) {
-	const sampled, few = "500", 5
+// besideNames says how texts that may be names stand beside a column that leads to the rows of these names.
+type besideNames struct {
+	others    bool  // most are not the names of the rows that it leads to
+	hits, all int   // how many of some are
+	left      int64 // how many are names where it leads to no row
+}
+
+// fewOthers is how many names of others are no chance.
+const fewOthers = 5
+
+// namesBeside looks at the texts of a column, and at the rows that the column ref leads to.
+func namesBeside(ctx context.Context, ws *workspace, server int, text place, ref string, name place) (
+	found besideNames, err error) {
+	const sampled = "500"
 	db, id := ws.servers[server].db, identityOf(ws.target.Tables[name.table])
 	if id == nil {
-		return false, 0, 0, nil
+		return found, nil
 	}
 	table, parent := db.Tables[text.table], db.Tables[name.table]
 	by, key := table.Column(ref), parent.Column(id.Name)
-	if by == nil || key == nil || by.Family != key.Family || parent.Column(name.column) == nil ||
-		table.Column(text.column) == nil {
-		return false, 0, 0, nil
+	copied, own := table.Column(text.column), parent.Column(name.column)
+	if by == nil || key == nil || by.Family != key.Family || own == nil || copied == nil {
+		return found, nil
 	}
 	k, sel := db.Kind, newSelection(ws, server)
-	copied := "s." + k.Quote(text.column)
-	q := db.SQL("SELECT ", copied, ", p.", k.Quote(name.column), " FROM ", sel.table(table.Name),
-		" AS s JOIN ", sel.table(parent.Name), " AS p ON p.", k.Quote(key.Name), " = s.", k.Quote(ref),
-		" WHERE ", copied, " <> '' LIMIT ", sampled)
+	column, named, led := "s."+k.Quote(copied.Name), "p."+k.Quote(own.Name), "p."+k.Quote(key.Name)
+	join := "JOIN " + sel.table(parent.Name) + " AS p ON " + led + " = s." + k.Quote(ref)
+	q := db.SQL("SELECT ", column, ", ", named, " FROM ", sel.table(table.Name), " AS s ", join,
+		" WHERE ", column, " <> '' LIMIT ", sampled)
 	err = db.Each(ctx, q, func(values []any) error {
-		if all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
-			hits++
+		if found.all++; sameName(sqldb.Text(values[0]), sqldb.Text(values[1])) {
+			found.hits++
 		}
 		return nil
 	})
-	return all-hits >= few && hits*2 < all, hits, all, err
+	if err != nil {
+		return found, err
+	}
+	found.others = found.all-found.hits >= fewOthers && found.hits*2 < found.all
+	names := db.SQL("SELECT COUNT(*) FROM ", sel.table(table.Name), " AS s LEFT ", join, " WHERE ", led,
+		" IS NULL AND ", column, " <> '' AND ", copied.Exactly(k, column), " IN (SELECT ", own.Exactly(k, named),
+		" FROM ", sel.table(parent.Name), " AS p WHERE ", named, " <> '')")
+	asker := sqldb.NewAsker(ctx)
+	found.left = asker.Number(db, names)
+	return found, asker.Err
 }
 
 // standing looks at names that stand alone. It refuses those of several rows of a server, and warns of texts

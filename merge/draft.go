@@ -513,9 +513,12 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
-		seen, equal, all, few := map[string]bool{}, 0, 0, 1
+		seen, equal, all, few, tenths := map[string]bool{}, 0, 0, 1, 5
 		if i == named { // Rows without a name are alike by chance more easily.
 			few = 5
+		}
+		if i == named && open > 0 { // and those that lead to rows with the same keys even more
+			tenths = 9
 		}
 		columns := append([]string{key}, names...)
 		for server, db := range d.having(t.Name, columns...) {
@@ -540,7 +543,7 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 				equal = -all // a few words, and no names
 			}
 		}
-		if equal > few && 2*equal >= all {
+		if equal > few && 10*equal >= tenths*all {
 			d.equal[t.Name] = names
 			return names
 		}

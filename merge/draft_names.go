@@ -79,11 +79,11 @@ func (d *drafter) repeatedIn(t *sqldb.Table, c *sqldb.Column, name place) (o Ope
 	}
 	hits, all := 0, 0
 	for i := range d.ws.servers {
-		others, right, texts, err := namesOfOthers(d.Ctx, d.ws, i, text, with, name)
-		if d.Fail(err); others {
+		found, err := namesBeside(d.Ctx, d.ws, i, text, with, name)
+		if d.Fail(err); found.others || found.left >= fewOthers {
 			o.With = ""
 		}
-		hits, all = hits+right, all+texts
+		hits, all = hits+found.hits, all+found.all
 	}
 	if hits == 0 && all > 0 { // too few on each server, and all are names of others
 		o.With = ""

@@ -258,6 +258,51 @@ func TestACopyOfTheNameOfAnotherRowIsRefused(t *testing.T) {
 	})
 }
 
+// What lies in the chest of an account has no hero, and yet the name of the hero who made it. A copy that follows the
+// hero leaves these names behind.
+func TestACopyOfANameWhoseRowLeadsNowhereIsNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL UNIQUE)",
+			"CREATE TABLE things (COUNTED, hero_id BIGINT, made_by CHAR(20) NOT NULL)"}
+		server := func(own string) []string {
+			return many(1, 60, func(n int) string {
+				hero := fmt.Sprintf("INSERT INTO heroes (id, name) VALUES (%d, '%s%d')", n, []string{"Hero", own}[n%2], n)
+				if n > 48 {
+					return hero
+				}
+				who := "id"
+				if n%6 == 0 {
+					who = "NULL"
+				}
+				return hero + fmt.Sprintf("; INSERT INTO things (hero_id, made_by) SELECT %s, name FROM heroes WHERE id = %d", who, n)
+			})
+		}
+		split := func(all []string) (statements []string) {
+			for _, s := range all {
+				statements = append(statements, strings.Split(s, "; ")...)
+			}
+			return statements
+		}
+		rename := &merge.RenamePlan{Column: "name"}
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{"heroes": {Policy: merge.Rename,
+			Renumber: merge.Apart, Rename: rename}}, split(server("A")), split(server("B")))
+		draft := draftOf(t, plan)
+		open := slices.DeleteFunc(draft.Tables["things"].Undecided, func(o merge.OpenColumn) bool {
+			return o.Column != "made_by"
+		})
+		if len(open) != 1 || open[0].With != "" {
+			t.Errorf("the draft asks %+v", open)
+		}
+		draft.Tables["things"].Undecided = nil
+		rename.Copies = []merge.NameCopy{{Table: "things", Column: "made_by", Ref: "hero_id"}}
+		report, found := problems(t, opened(t, draft))
+		if got := fmt.Sprint(report.Warnings, found); !strings.Contains(got, "8 texts are names of rows of heroes where hero_id leads to none") {
+			t.Errorf("nobody hears of the names that stay behind: %s", got)
+		}
+	})
+}
+
 // Beside a key stands nothing, or the name of who had the thing before: these texts are no copies.
 func TestATextThatIsNotTheNameStaysAsItIs(t *testing.T) {
 	t.Parallel()
