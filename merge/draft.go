@@ -513,12 +513,12 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 		sets = append(sets, whole)
 	}
 	for i, names := range sets {
-		seen, equal, all, few, tenths := map[string]bool{}, 0, 0, 1, 5
+		seen, equal, all, few, tenths, letters := map[string]bool{}, 0, 0, 1, 5, 0
 		if i == named { // Rows without a name are alike by chance more easily.
 			few = 5
 		}
 		if i == named && open > 0 { // and those that lead to rows with the same keys even more
-			tenths = 9
+			tenths = 6
 		}
 		columns := append([]string{key}, names...)
 		for server, db := range d.having(t.Name, columns...) {
@@ -537,11 +537,15 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 				seen[text] = true
 				if i == named {
 					told[fmt.Sprintf("%q", row[1:len(row)-open])] = true
+					letters += len(strings.Join(row[1:len(row)-open], ""))
 				}
 			}
 			if 2*len(different) < all || i == named && open > 0 && len(told) <= few {
 				equal = -all // a few words, and no names
 			}
+		}
+		if i == named && equal == all && letters >= 2*all*muchText {
+			few = 1
 		}
 		if equal > few && 10*equal >= tenths*all {
 			d.equal[t.Name] = names
@@ -550,6 +554,9 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	}
 	return nil
 }
+
+// muchText is how many letters and digits of a row are hardly the same by chance.
+const muchText = 8
 
 // besides returns the columns of a table beside its key, and how many of them, the last ones, may lead to
 // other rows. There are none if one leads to a row of its own server.

@@ -732,6 +732,8 @@ func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
 		"CREATE TABLE heroes (COUNTED, nick VARCHAR(20), level INTEGER)",
 		"CREATE TABLE bags (COUNTED, hero_id INTEGER NOT NULL, item INTEGER NOT NULL, amount INTEGER NOT NULL)",
 		"CREATE TABLE merchants (COUNTED, npc INTEGER NOT NULL)",
+		"CREATE TABLE bonuses (COUNTED, item INTEGER NOT NULL, remark VARCHAR(40) NOT NULL)",
+		"CREATE TABLE squads (COUNTED, size INTEGER NOT NULL)",
 		"CREATE TABLE wares (COUNTED, merchant_id INTEGER NOT NULL, item INTEGER NOT NULL, price INTEGER NOT NULL)",
 		"CREATE TABLE drops (COUNTED, monster INTEGER NOT NULL, item INTEGER NOT NULL, killer INTEGER NOT NULL, " +
 			"chance INTEGER NOT NULL)",
@@ -741,6 +743,10 @@ func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
 			all = append(all, fmt.Sprintf("INSERT INTO "+table+" VALUES ("+format+")", values...))
 		}
 		add("merchants (npc)", "%d", 80000+100*number)
+		for n := range 4 { // few rows, which say much, or little
+			add("bonuses (item, remark)", "%d, 'chest of %d coins'", 5000+n*70, n*300)
+			add("squads (size)", "%d", n+3)
+		}
 		for n := range 300 {
 			if n < 80-20*number {
 				add("heroes (nick, level)", "'h%d_%d', %d", number, n, n*number%60)
@@ -766,6 +772,7 @@ func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
 		_, _, plan := small(t, target, schema, nil, server(1), server(2))
 		draft := draftOf(t, plan)
 		for table, want := range map[string]merge.Policy{"heroes": merge.Copy, "bags": merge.Copy,
+			"squads": merge.Copy, "bonuses": merge.NotDecided,
 			"merchants": merge.NotDecided, "wares": merge.NotDecided, "drops": merge.NotDecided} {
 			if p := draft.Tables[table]; p.Policy != want && (table != "heroes" || p.Policy != merge.Rename) {
 				t.Errorf("%s: policy %s, want %s: %s %+v", table, p.Policy, want, p.Note, p.Undecided)
