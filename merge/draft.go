@@ -559,18 +559,21 @@ func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 const muchText = 8
 
 // besides returns the columns of a table beside its key, and how many of them, the last ones, may lead to
-// other rows. There are none if one leads to a row of its own server.
+// other rows. There are none if one leads to a row of its own server. Of a table about which somebody has
+// decided, only foreign keys lead there.
 func (d *drafter) besides(t *sqldb.Table, key ...string) (names []string, open int) {
 	var last []string
+	decided := d.known[t.Name] != nil
 	for _, c := range t.Writable() {
-		other := func(f census.Finding) bool {
+		found := func(f census.Finding) bool {
 			return f.Table == t.Name && f.Name == c.Name && f.Parent.Table != t.Name
 		}
+		foreign := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 		switch {
 		case slices.Contains(key, c.Name):
-		case d.leadsApart(t, c.Name):
+		case (!decided || slices.ContainsFunc(t.References, foreign)) && d.leadsApart(t, c.Name):
 			return nil, 0
-		case d.refers(t, c.Name) || slices.ContainsFunc(d.found, other):
+		case !decided && (d.refers(t, c.Name) || slices.ContainsFunc(d.found, found)):
 			last = append(last, c.Name)
 		default:
 			names = append(names, c.Name)

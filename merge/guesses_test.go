@@ -780,3 +780,24 @@ func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
 		}
 	})
 }
+
+// Whoever says that rows of all servers are one may say that they lead to rows of one server, too: signs that stand at the
+// same places, before the houses of heroes, of which those of the first server stay.
+func TestCheckTakesItsWordForRowsThatAreTheSame(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE heroes (COUNTED, level INTEGER)", "CREATE TABLE signs (COUNTED, hero INTEGER NOT NULL)"}
+	server := func(number int) []string {
+		return append(many(1, 60, func(n int) string {
+			return fmt.Sprintf("INSERT INTO heroes (level) VALUES (%d)", n*number%50)
+		}), many(1, 20, func(n int) string { return fmt.Sprintf("INSERT INTO signs (hero) VALUES (%d)", n*7%60+1) })...)
+	}
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"heroes": {Policy: merge.Copy, Renumber: merge.Apart},
+			"signs":  {Policy: merge.KeepFirst, Key: []string{"id"}}}, server(1), server(2))
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"signs.hero"}}}
+		if _, found := problems(t, open(t, plan)); len(found) > 0 {
+			t.Errorf("check found %v", found)
+		}
+	})
+}
