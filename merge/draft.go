@@ -386,7 +386,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	}
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
-	} else if all, open := d.besides(t, t.Primary...); open < len(all) && d.installed(t.Name) {
+	} else if d.tells(t, p.Renumber != "") && d.installed(t.Name) {
 		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
 		return []string{"skip, if the migrations of the game fill it in the target",
 			"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
@@ -561,7 +561,7 @@ const muchText = 8
 // besides returns the columns of a table beside its key, and how many of them, the last ones, may lead to
 // other rows. There are none if one leads to a row of its own server. Of a table about which somebody has
 // decided, only foreign keys lead there.
-func (d *drafter) besides(t *sqldb.Table, key ...string) (names []string, open int) {
+func (d *drafter) besides(t *sqldb.Table, key string) (names []string, open int) {
 	var last []string
 	decided := d.known[t.Name] != nil
 	for _, c := range t.Writable() {
@@ -570,7 +570,7 @@ func (d *drafter) besides(t *sqldb.Table, key ...string) (names []string, open i
 		}
 		foreign := func(r sqldb.Reference) bool { return slices.Contains(r.Columns, c.Name) }
 		switch {
-		case slices.Contains(key, c.Name):
+		case c.Name == key:
 		case (!decided || slices.ContainsFunc(t.References, foreign)) && d.leadsApart(t, c.Name):
 			return nil, 0
 		case !decided && (d.refers(t, c.Name) || slices.ContainsFunc(d.found, found)):
@@ -580,6 +580,17 @@ func (d *drafter) besides(t *sqldb.Table, key ...string) (names []string, open i
 		}
 	}
 	return append(names, last...), len(last)
+}
+
+// tells reports whether no column of a table leads to a row of its own server, and some beside a counted key
+// to none.
+func (d *drafter) tells(t *sqldb.Table, counted bool) bool {
+	key := ""
+	if counted {
+		key = identityOf(t).Name
+	}
+	all, open := d.besides(t, key)
+	return open < len(all)
 }
 
 // led returns the tables to which rows of other tables refer.
