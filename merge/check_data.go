@@ -159,8 +159,8 @@ func (c *dataCheck) copiedNames(src *sourceTable, s *server) {
 		if found.left > 0 {
 			p.Message = fmt.Sprintf("%d texts are names of rows of %s where %s leads to none, so they would not "+
 				"follow a new name", found.left, n.parent, ref)
-			p.Remedy = "remove ref: from the entry under copies: of the rename of " + n.parent + ", and each text " +
-				"that is a name on its server follows; or let these keep the old names"
+			p.Remedy = "remove ref: from the entry under copies: of the rename of " + n.parent + ", and each " +
+				"text that is a name on its server follows; or let these keep the old names"
 			c.report.warn(p)
 		}
 		if !found.others && (found.hits > 0 || found.all == 0) {

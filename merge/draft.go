@@ -121,7 +121,8 @@ func newDrafter(ws *workspace) *drafter {
 	return &drafter{
 		ws: ws, known: maps.Clone(ws.plan.Tables), spans: map[place]bool{}, samples: map[place][][]string{},
 		pieces: map[place]map[int]pieces{}, stays: map[place]bool{}, ranges: map[place][]keySpan{},
-		documents: map[place]map[string][][]string{}, hits: map[textsAndName]int64{}, equal: map[string][]string{},
+		documents: map[place]map[string][][]string{}, hits: map[textsAndName]int64{},
+		equal: map[string][]string{},
 	}
 }
 
@@ -494,8 +495,8 @@ func (d *drafter) alike(ctx context.Context, t *sqldb.Table, key string) ([]stri
 
 // equalColumns returns the columns in which most rows of a table that have an equal counted key are equal on
 // two servers: a name, as the towns of a map have it, or all columns. Then none may lead to a row of its own
-// server, and where some may lead to other rows, whose keys are alike, what else there is must tell rows apart.
-// There are none if rows are not alike.
+// server, and where some may lead to other rows, whose keys are alike, what else there is must tell rows
+// apart. There are none if rows are not alike.
 func (d *drafter) equalColumns(t *sqldb.Table, key string) []string {
 	if known, ok := d.equal[t.Name]; ok {
 		return known
