@@ -28,6 +28,7 @@ func State(err error) string {
 		{"table is locked", "SQLITE_LOCKED"}, {"schema is locked", "SQLITE_LOCKED"},
 		{"readonly database", "SQLITE_READONLY"}, {"disk is full", "SQLITE_FULL"},
 		{"no such column", "no such column"}, {"duplicate column name", "duplicate column"},
+		{"already exists", "already exists"},                                         // a table or an index
 		{"no such table", "no such table"}, {"unknown database", "unknown database"}, // both are SQLITE_ERROR
 	} {
 		if strings.Contains(said, known.text) {
@@ -94,6 +95,15 @@ func Lacking(err error) bool { return among(err, "42703", "1054", "no such colum
 
 // Doubled reports whether the table has a column already that was to be added.
 func Doubled(err error) bool { return among(err, "42701", "1060", "duplicate column") }
+
+// Added reports whether somebody else has added the column, the index or the constraint meanwhile that was to
+// be added to a table.
+func Added(err error) bool {
+	return Doubled(err) || Raced(err) || among(err, "42P07", "42710", "1061", "1826", "3822", "already exists")
+}
+
+// Raced reports whether a transaction of PostgreSQL was to add to a catalog what another one was just adding.
+func Raced(err error) bool { return among(err, "23505") && strings.Contains(err.Error(), `"pg_`) }
 
 // ReadOnly reports whether nothing can be written to the whole database.
 func ReadOnly(err error) bool {

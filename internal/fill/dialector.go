@@ -2,6 +2,7 @@ package fill
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -149,6 +150,16 @@ func (m tables) AddColumn(model any, field string) error {
 // AlterColumn gives a column the type of its field.
 func (m tables) AlterColumn(model any, field string) error {
 	return m.prepared([]any{model}, func() error { return m.Migrator.AlterColumn(model, field) })
+}
+
+// ColumnTypes lists the columns of a table. The driver of MySQL looks at them twice, and GORM would panic
+// about one that another program has added in between, so that is left out.
+func (m tables) ColumnTypes(model any) ([]gorm.ColumnType, error) {
+	columns, err := m.Migrator.ColumnTypes(model)
+	return slices.DeleteFunc(columns, func(column gorm.ColumnType) bool {
+		c, ok := column.(migrator.ColumnType)
+		return ok && c.SQLColumnType == nil
+	}), err
 }
 
 // MigrateColumn gives a column what its field has and it lacks. GORM calls it for each column of a table that

@@ -227,7 +227,7 @@ func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes 
 	}
 	for _, check := range later {
 		statement := "ALTER TABLE " + g.quote(table.Name) + " ADD " + check.Definition() + " NOT VALID"
-		if err := g.session(ctx).Exec(statement).Error; err != nil {
+		if err := g.session(ctx).Exec(statement).Error; err != nil && !dialect.Added(err) {
 			return err
 		}
 	}

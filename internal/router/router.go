@@ -226,7 +226,9 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 		var held error
 		for shard, e := range r.Entries() {
 			if e.Database == database {
-				failures[shard] = migratorIn(r.cluster, database).migrate(ctx, e, &held)
+				failures[shard] = shardmap.RecoverPanic(func() error {
+					return migratorIn(r.cluster, database).migrate(ctx, e, &held)
+				})
 			}
 		}
 		return nil

@@ -49,9 +49,19 @@ func OnOneConnection(db *gorm.DB, fn func(tx *gorm.DB) error) error {
 	return db.Connection(fn)
 }
 
-// AutoMigrate lets GORM make the table of a model, or add what it lacks.
+// AutoMigrate lets GORM make the table of a model, or add what it lacks. GORM looks for each thing before it
+// adds that, and another program that starts at the same time may come between. So it looks again, unless the
+// same thing is in the way as before, which GORM does not see then.
 func AutoMigrate(db *gorm.DB, model any) error {
-	return OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+	db = db.Session(&gorm.Session{})
+	db.TranslateError = false // in this session's copy of the configuration
+	for before := error(nil); ; {
+		err := OnOneConnection(db, func(tx *gorm.DB) error { return tx.AutoMigrate(model) })
+		if !dialect.Added(err) || before != nil && err.Error() == before.Error() && !dialect.Raced(err) {
+			return err
+		}
+		before = err
+	}
 }
 
 // MakingTable is the setting of a session that makes a table, which nobody else can see yet.

@@ -47,7 +47,7 @@ func startRouter(t *testing.T, target dbtest.Target, dsns []string) *snowflakepl
 
 // tryRouter is startRouter for a program that leases from the database home.
 func tryRouter(
-	t *testing.T, target dbtest.Target, shards int, home string, dsns []string,
+	t *testing.T, target dbtest.Target, shards int, home string, dsns []string, models ...any,
 ) (*snowflakeplugin.Router, error) {
 	t.Helper()
 	at := target.OpenDSN(t, home, nil)
@@ -61,8 +61,10 @@ func tryRouter(
 		}
 		dbs = append(dbs, db)
 	}
-	return snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: shards, Databases: dbs},
-		&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
+	if models == nil {
+		models = []any{&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{})}
+	}
+	return snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: shards, Databases: dbs}, models...)
 }
 
 // A router of other databases, or of the same ones in another order, would store rows where nobody looks for them,
@@ -112,11 +114,16 @@ func TestProgramsThatStartAtOnceMakeTheTablesTogether(t *testing.T) {
 
 func startAtOnce(t *testing.T, target dbtest.Target) {
 	t.Helper()
-	const programs = 3
 	dsns := []string{target.DSN(t), target.DSN(t)}
+	startTogether(t, "a start", 3, func() *snowflakeplugin.Router { return startRouter(t, target, dsns) })
+}
+
+// startTogether lets programs call AutoMigrate at the same time.
+func startTogether(t *testing.T, when string, programs int, start func() *snowflakeplugin.Router) {
+	t.Helper()
 	var routers []*snowflakeplugin.Router
 	for range programs {
-		routers = append(routers, startRouter(t, target, dsns))
+		routers = append(routers, start())
 	}
 	gate, errs := make(chan struct{}), make([]error, programs)
 	var all sync.WaitGroup
@@ -129,9 +136,51 @@ func startAtOnce(t *testing.T, target dbtest.Target) {
 	close(gate)
 	all.Wait()
 	for i, r := range routers {
-		must(t, errs[i], fmt.Sprintf("AutoMigrate of program %d", i))
-		must(t, r.Check(t.Context()), "Check")
+		must(t, errs[i], fmt.Sprintf("%s: AutoMigrate of program %d", when, i))
+		must(t, r.Check(t.Context()), when+": Check")
 	}
+}
+
+// addedOrder and addedLabel are startOrder and startLabel of a later version.
+type addedOrder struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name   string             `gorm:"index:idx_start_name;size:100"`
+	State  string             `gorm:"size:20;default:open;index"`
+	Code   string             `gorm:"size:20;index:idx_added_code"`
+	Paid   int64              `gorm:"not null;default:7"`
+	Lines  []startLine        `gorm:"foreignKey:OrderID"`
+	Labels []addedLabel       `gorm:"many2many:start_order_labels;joinForeignKey:start_order_id;joinReferences:start_label_id"`
+}
+
+func (addedOrder) TableName() string { return "start_orders" }
+
+type addedLabel struct {
+	ID    snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Name  string             `gorm:"index;size:20"`
+	Color string             `gorm:"size:20;index"`
+	Size  int64
+}
+
+func (addedLabel) TableName() string { return "start_labels" }
+
+// The replicas of a deployment start at the same time, with columns and indexes that the tables do not have.
+func TestProgramsThatStartAtOnceAddColumnsTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Servers(), func(t *testing.T, target dbtest.Target) {
+		target = target.Shared(t)
+		for round := range nightly.Pick(1, 3) {
+			dsns := []string{target.DSN(t), target.DSN(t)}
+			before := startRouter(t, target, dsns)
+			must(t, before.AutoMigrate(t.Context()), "AutoMigrate of the first version")
+			must(t, before.Create(t.Context(), []startOrder{{Name: "a"}, {Name: "b"}}), "Create")
+			startTogether(t, fmt.Sprint("round ", round), nightly.Pick(3, 6), func() *snowflakeplugin.Router {
+				r, err := tryRouter(t, target, 4, dsns[0], dsns, &addedOrder{}, &startLine{},
+					snowflakeplugin.Broadcast(&addedLabel{}))
+				must(t, err, "NewRouter")
+				return r
+			})
+		}
+	})
 }
 
 // Another program was stopped while it has the lock. A start that makes nothing does not ask for it, and any other
