@@ -234,15 +234,16 @@ func (s Settings) change(
 func (s Settings) run(
 	ctx context.Context, r *router.Router, c shardmap.Change,
 ) (stopped time.Duration, err error) {
-	j, moved := s.job(r, c), false
-	j.Progress = func(p reshard.Progress) {
-		moved = moved || p.Step == "copy"
-		if s.Progress != nil {
-			s.Progress(Progress(p))
-		}
-	}
+	moved := false
 	err = reshard.Patiently(ctx, s.Budget, &moved, func() error {
 		begun, err := c.HasBegun(ctx)
+		j := s.job(r, c)
+		j.Progress = func(p reshard.Progress) {
+			moved = moved || p.Step == "copy"
+			if s.Progress != nil {
+				s.Progress(Progress(p))
+			}
+		}
 		if err == nil && !begun {
 			if err = j.Check(ctx); err == nil {
 				err = c.Begin(ctx)
@@ -262,7 +263,7 @@ func (s Settings) run(
 // job describes a resharding to the machine that does it.
 func (s Settings) job(r *router.Router, c shardmap.Change) *reshard.Job {
 	return &reshard.Job{
-		Name: c.Name, Old: c.From, Fresh: c.To, Databases: r.Databases, Tables: r.Tables, Make: r.MakeTables,
+		Name: c.Name, Old: c.From, Fresh: c.To, Databases: r.Databases, Tables: c.TablesOn, Make: r.MakeTables,
 		Mask: r.Mask, Map: c, Chunk: s.Chunk, RowsPerSecond: s.RowsPerSecond, Budget: s.Budget,
 		Over: c.IsOver(),
 	}

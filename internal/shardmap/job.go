@@ -25,6 +25,9 @@ type Job struct {
 	// Old and New are the entries, such as 0:3/16.0 for the class 3 of 16 in generation 0 and database 0.
 	Old string `gorm:"column:old;type:text;not null"`
 	New string `gorm:"column:new;type:text;not null"`
+	// Bases are the tables of a shard, without its number, in the order of the program that has begun, by which
+	// they are numbered in the journal. It is empty if that was an earlier version.
+	Bases string `gorm:"column:bases;type:text"`
 
 	From []Entry `gorm:"-"`
 	To   []Entry `gorm:"-"`
@@ -52,6 +55,7 @@ func newChange(t *Topology, old, fresh []Entry) (Change, error) {
 	}
 	c := Change{Registry{t}, Job{
 		Base: t.shardedTables()[0], From: old, To: fresh, Old: placedEntries(old), New: placedEntries(fresh),
+		Bases: strings.Join(t.bases(), ","),
 	}}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(c.Base + " " + c.New))
@@ -162,9 +166,16 @@ func (j *Job) read() (err error) {
 // first.
 func (r Registry) Changes(ctx context.Context) (all []Change, err error) {
 	jobs, err := readJobs(ctx, r.Databases, func(tx *gorm.DB) *gorm.DB {
-		return tx.Where("base = ?", r.shardedTables()[0])
+		return tx.Where("base IN ?", r.shardedTables())
 	})
+	own := r.bases()
 	for _, j := range jobs {
+		for base := range strings.SplitSeq(j.Bases, ",") {
+			if base != "" && !slices.Contains(own, base) {
+				return nil, fmt.Errorf("%w: the resharding %s has the table %s, which this program does not know: "+
+					"go on with it in a program that has all models", errs.ErrSharding, j.Name, base)
+			}
+		}
 		for _, e := range r.entries {
 			for _, then := range slices.Concat(j.From, j.To) {
 				if e.Database != then.Database && e.Class == then.Class && e.Generation == then.Generation {
@@ -203,12 +214,34 @@ func (j Job) misplaced(now, then int) error {
 		"order of then until it is over and its old tables are dropped", errs.ErrSharding, now, then, j.Name)
 }
 
-// HasBegun reports whether a resharding is recorded. It refuses one of a shard that another resharding needs.
-func (c Change) HasBegun(ctx context.Context) (bool, error) {
+// TablesOn returns the tables of the resharding for an entry, in their order.
+func (c Change) TablesOn(e Entry) []Table {
+	tables := c.Tables(e)
+	if c.Bases == "" {
+		return tables
+	}
+	var own []Table
+	for base := range strings.SplitSeq(c.Bases, ",") {
+		own = append(own, tables[slices.IndexFunc(tables, func(t Table) bool { return t.Base == base })])
+	}
+	return own
+}
+
+// HasBegun reports whether a resharding is recorded, and takes what is. It refuses one of a shard that
+// another resharding needs, and in a program that does not have all models.
+func (c *Change) HasBegun(ctx context.Context) (bool, error) {
+	if err := c.within(ctx, c.From[0].Database, ShardsTable, c.refuseOthers); err != nil {
+		return false, err
+	}
 	all, err := c.Changes(ctx)
 	for _, other := range all {
 		if other.Name == c.Name {
-			return true, nil
+			c.Job = other.Job
+			if more := len(c.bases()) - len(c.TablesOn(c.From[0])); more > 0 && !c.IsOver() {
+				err = fmt.Errorf("%w: the program that has begun the resharding %s had only the tables %s: drop the "+
+					"resharding, and begin again", errs.ErrSharding, c.Name, c.Bases)
+			}
+			return true, err
 		}
 		for _, e := range c.From {
 			if slices.Contains(other.From, e) {
@@ -262,6 +295,11 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 			continue
 		}
 		err := c.transaction(ctx, database, func(tx *gorm.DB) error {
+			if closed {
+				if err := c.failed(database, ShardsTable, c.refuseOthers(c.table(tx))); err != nil {
+					return err
+				}
+			}
 			return c.change(tx, database, func(held []Entry) ([]Entry, bool) {
 				marked := 0
 				for i, e := range held {
@@ -295,7 +333,11 @@ func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
 // that only get entries, and last those that only lose some. So every ID is of an entry all the time.
 func (c Change) Replace(ctx context.Context, tx *gorm.DB) error {
 	if tx != nil {
-		return c.replaceIn(tx.WithContext(ctx), c.To[0].Database)
+		tx, database := tx.WithContext(ctx), c.To[0].Database
+		if err := c.failed(database, ShardsTable, c.refuseOthers(c.table(tx))); err != nil {
+			return err
+		}
+		return c.replaceIn(tx, database)
 	}
 	var order [3][]int
 	for database := range c.Databases {

@@ -31,6 +31,9 @@ type Record struct {
 	// StaleShards and NextShards are set while a resharding of an earlier version is under way.
 	StaleShards int `gorm:"column:stale_shards;not null"`
 	NextShards  int `gorm:"column:next_shards;not null;default:0"`
+	// Router is the same for all models that some program has in one router: the name of one of them. It is
+	// empty if no program of this version has called AutoMigrate.
+	Router string `gorm:"column:router;size:191"`
 }
 
 // Registry is what the databases of a topology have recorded about its shards.
@@ -239,14 +242,67 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
 	for database := range r.Databases {
-		err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
-			return tx.Where("name IN ? AND complete = ?", r.shardedTables(), false).Update("complete", true).Error
-		})
-		if err != nil {
+		if err := r.within(ctx, database, ShardsTable, r.complete); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// complete notes in the records of a database that all databases have some, and that their models belong
+// together, with those that belong to one of them already.
+func (r Registry) complete(tx *gorm.DB) error {
+	known, _, err := r.family(tx)
+	if err != nil {
+		return err
+	}
+	routers := []string{r.shardedTables()[0]}
+	for _, c := range known {
+		if c.Router != "" {
+			routers = append(routers, c.Router)
+		}
+	}
+	first := slices.Min(routers)
+	done := func(c Record) bool { return c.Complete && c.Router == first }
+	if !slices.ContainsFunc(known, func(c Record) bool { return !done(c) }) {
+		return nil
+	}
+	err = tx.Where("name IN ?", r.shardedTables()).Update("complete", true).Error
+	if err != nil {
+		return err
+	}
+	return tx.Where("name IN ? OR router IN ?", r.shardedTables(), routers).Update("router", first).Error
+}
+
+// family reads the records of a database about the router's models, and those about other models that some
+// program has in a router with one of these.
+func (r Registry) family(tx *gorm.DB) (own, others []Record, err error) {
+	var all []Record
+	err = tx.Find(&all).Error
+	for _, c := range all {
+		if slices.Contains(r.shardedTables(), c.Name) {
+			own = append(own, c)
+		}
+	}
+	for _, c := range all {
+		related := func(o Record) bool { return o.Router == c.Router }
+		if c.Router != "" && !slices.Contains(own, c) && slices.ContainsFunc(own, related) {
+			others = append(others, c)
+		}
+	}
+	return own, others, err
+}
+
+// refuseOthers refuses to change the entries of a database if some programs have models that this one lacks:
+// the tables of these would stay behind, and no program that has them could use the map any more.
+func (r Registry) refuseOthers(tx *gorm.DB) error {
+	_, others, err := r.family(tx)
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("%w: it has a record of %s, which other programs have in this router and this one has "+
+			"not, so its tables would stay behind: split, join or move shards by a program that has all models, "+
+			"or delete that record if no program has the model any more", errs.ErrSharding, others[0].Name)
+	}
+	return err
 }
 
 // missing returns the records that a database does not have yet. A new model gets no shards that the others
@@ -492,8 +548,12 @@ func readAll[T any](
 	return all, nil
 }
 
-// recordsOf returns a handle for the records in a transaction.
+// recordsOf returns a handle for the router's records in a transaction.
 func (r Registry) recordsOf(tx *gorm.DB) *gorm.DB {
-	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable)).
-		Where("name IN ?", r.shardedTables())
+	return r.table(tx).Where("name IN ?", r.shardedTables())
+}
+
+// table returns a handle for all records in a transaction.
+func (Registry) table(tx *gorm.DB) *gorm.DB {
+	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable))
 }

@@ -365,6 +365,14 @@ func (t *Topology) Tables(e Entry) (tables []Table) {
 	return tables
 }
 
+// bases lists the tables of a shard, in their order and without its number.
+func (t *Topology) bases() (names []string) {
+	for _, table := range t.Tables(t.entries[0]) {
+		names = append(names, table.Base)
+	}
+	return names
+}
+
 // TablesOf returns the tables of a model for an entry.
 func (t *Topology) TablesOf(m *Model, e Entry) []Table {
 	tables := []Table{t.tableOf(m.Base.Table, m.Value, m.checked, true, e)}

@@ -1,6 +1,7 @@
 package resharding_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
+	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
 
 // Each of the first reshardings makes the tables in which reshardings are recorded.
@@ -75,6 +77,99 @@ func TestANewModelIsRecordedWithTheShardsOfTheOthers(t *testing.T) {
 		_, err = resharding.Split(t.Context(), r, resharding.Class{Residue: 2, Modulus: splitFrom}, 2)
 		must(t, err, "Split of all models")
 		mover.finds(orders, "afterwards")
+	})
+}
+
+// An older version splits a shard, after a newer one has made the tables of a model that it does not know, or before its
+// cutover. The tables of that model would stay behind, and the newer version could not use any shard.
+func TestAProgramThatLacksAModelChangesNoShard(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		for _, step := range []string{"", "compare"} {
+			dsns := []string{target.DSN(t), target.DSN(t)}
+			open := func() (dbs []*gorm.DB) {
+				return []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
+			}
+			before := startRouter(t, open()...)
+			orders := before.create(20)
+			var newer *snowflakeplugin.Router
+			notes := make([]splitNote, 20)
+			start := func() {
+				dbs := open()
+				leased(t, dbs[0])
+				must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+				var err error
+				newer, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+					Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
+				}, &splitOrder{}, &splitItem{}, &splitNote{}, snowflakeplugin.Broadcast(&splitTag{}))
+				must(t, err, "NewRouter")
+				must(t, newer.AutoMigrate(t.Context()), "AutoMigrate")
+				must(t, newer.Create(t.Context(), notes), "Create")
+			}
+			settings := once(step, start)
+			if step == "" {
+				start()
+			}
+			_, err := settings.Split(t.Context(), before.router, shardOne, 2, nightly.Pick(0, 1), 0)
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a split without the model")
+			suite.Says(t, err, "split_notes", "by a program that has all models")
+			before.finds(orders, "in the older version")
+			must(t, before.router.AutoMigrate(t.Context()), "AutoMigrate of the older version")
+			if step != "" {
+				suite.WantErr(t, resharding.Resume(t.Context(), before.router), snowflakeplugin.ErrSharding, "Resume")
+				err = resharding.Resume(t.Context(), newer)
+				suite.WantErr(t, err, snowflakeplugin.ErrSharding, "Resume with another model")
+				suite.Says(t, err, "split_orders,split_order_tags,split_items", "begin again")
+				must(t, resharding.Drop(t.Context(), newer), "Drop")
+			}
+			_, err = resharding.Split(t.Context(), newer, shardOne, 2)
+			must(t, err, "a split with the model")
+			before.finds(orders, "afterwards")
+			var found []splitNote
+			must(t, newer.Latest(t.Context(), &found, 100), "Latest")
+			same(t, "notes", len(found), len(notes))
+			must(t, newer.Check(t.Context()), "Check")
+			must(t, resharding.Clean(t.Context(), newer), "Clean")
+		}
+	})
+}
+
+// Tables are numbered in the journal by the order of who has begun. A program that lacks one must not even drop the
+// job: triggers would be left on that.
+func TestAnInterruptedSplitIsGoneOnWithByTheSameModelsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		withModels := func(models ...any) *program {
+			db := target.OpenDSN(t, dsn, nil)
+			leased(t, db)
+			r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{db}},
+				append(models, snowflakeplugin.Broadcast(&splitTag{}))...)
+			must(t, err, "NewRouter")
+			return &program{t, r}
+		}
+		first := withModels(&splitOrder{}, &splitItem{}, &splitNote{})
+		must(t, first.router.AutoMigrate(t.Context()), "AutoMigrate")
+		orders := first.create(20)
+		first.interrupt("drain")
+		older, other := withModels(&splitItem{}, &splitOrder{}), withModels(&splitNote{}, &splitItem{}, &splitOrder{})
+		for name, err := range map[string]error{
+			"Resume": resharding.Resume(t.Context(), older.router), "Drop": resharding.Drop(t.Context(), older.router),
+		} {
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, name+" without a model")
+			suite.Says(t, err, "split_notes", "all models")
+		}
+		orders = append(orders, first.create(20)...)
+		must(t, resharding.Resume(t.Context(), other.router), "Resume in another order")
+		must(t, resharding.Resume(t.Context(), first.router), "Resume of what is over")
+		must(t, resharding.Clean(t.Context(), other.router), "Clean")
+		first.finds(orders, "after the split")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := once("compare", cancel).Join(ctx, first.router, shardOne, 0)
+		suite.WantErr(t, err, context.Canceled, "a join that is interrupted")
+		must(t, resharding.Drop(t.Context(), other.router), "Drop in another order")
+		first.finds(append(orders, first.create(20)...), "afterwards")
 	})
 }
 
