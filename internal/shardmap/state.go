@@ -399,10 +399,39 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 		}
 		return do(tx)
 	}
-	if db.Name() == dialect.PostgreSQL { // It has to see what the one before has done.
-		return db.Transaction(alone, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if db.Name() != dialect.PostgreSQL {
+		return db.Transaction(alone)
 	}
-	return db.Transaction(alone)
+	held := false
+	err = db.Transaction(func(tx *gorm.DB) error {
+		before := "" // What is done under the lock waits for others as long as the application says.
+		err := tx.Raw("SELECT current_setting('lock_timeout')").Scan(&before).Error
+		if err == nil {
+			err = execEach(tx, append([]string{"SET LOCAL lock_timeout = '10s'"}, take...))
+			held = dialect.Locked(err)
+		}
+		if err == nil {
+			err = tx.Exec("SELECT set_config('lock_timeout', ?, true)", before).Error
+		}
+		if err != nil {
+			return err
+		}
+		return do(tx)
+	}, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // It has to see what the one before has done.
+	if held {
+		return heldBy(db, "SELECT pid FROM pg_locks WHERE granted AND locktype = 'advisory' AND "+
+			"(classid, objid) = ("+dialect.MapLock+") AND database = "+
+			"(SELECT oid FROM pg_database WHERE datname = current_database())")
+	}
+	return err
+}
+
+// heldBy is the error of a lock that is not free in time. A query tells whose connection has it.
+func heldBy(db *gorm.DB, query string) error {
+	holder := 0 // It may be gone by now.
+	_ = db.Raw(query).Scan(&holder)
+	return fmt.Errorf("%w, on connection %d of the server: it was stopped while it makes tables or changes "+
+		"shards; let it go on, or end it, and call again", ErrHeld, holder)
 }
 
 // underLock does something with the lock of a connection, which is given back when all is committed. A
@@ -423,10 +452,7 @@ func underLock(
 	case err != nil:
 		return err
 	case taken == 0:
-		holder := 0 // It may be gone by now.
-		_ = tx.Raw(strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1)).Scan(&holder)
-		return fmt.Errorf("%w, on connection %d of the server: it was stopped while it makes tables or changes "+
-			"shards; let it go on, or end it, and call again", ErrHeld, holder)
+		return heldBy(tx, strings.Replace(release, "DO RELEASE_LOCK", "SELECT IS_USED_LOCK", 1))
 	}
 	defer func() { err = errors.Join(err, tx.Exec(release).Error) }()
 	if err = do(tx); err == nil {
