@@ -1,9 +1,7 @@
 package router
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,14 +115,14 @@ func (f *current) await(ctx context.Context, from *cluster) (changed bool, err e
 		err := f.reread(ctx, f.cluster.Load())
 		c := f.cluster.Load()
 		switch {
-		case err != nil && !errors.Is(err, errs.ErrShardMap):
+		case err != nil:
 			return false, err
-		case err == nil && !sameTables(from, c):
+		case !sameTables(from, c):
 			return true, nil
-		case err == nil && !hasClosed(c):
+		case !hasClosed(c):
 			return false, nil
 		case time.Since(began) > maxFollow:
-			return false, cmp.Or(err, shardmap.Invalid(shardmap.ErrMapClosed))
+			return false, shardmap.Invalid(shardmap.ErrMapClosed)
 		}
 		select {
 		case <-ctx.Done():

@@ -165,13 +165,23 @@ func (r Registry) compareRecord(database int, c Record, held string) error {
 			"Shards to "+
 			"that number, and use the package resharding to split or join them", c.Name, c.Shards, table, database)
 	}
-	if c.Held != held {
-		return fmt.Errorf("database %d has %s of %s according to its table %s, but by this configuration "+
-			"it would have %s: correct the order and number of Databases, or let Place say where the shards are; "+
-			"if you moved whole tables, record it there as held = '%s'",
-			database, describeShards(c.Held), c.Name, table, describeShards(held), held)
+	if c.Held == held {
+		return nil
 	}
-	return nil
+	hint := "if you moved whole tables, record it there as held = '" + held + "'"
+	for _, e := range entriesIn(database, r.entries) {
+		db := r.Databases[database]
+		there, err := HasTable(db.Statement.Context, db, e.TableOn(c.Name))
+		if err != nil {
+			return r.failed(database, ShardsTable, err)
+		}
+		if !there {
+			hint = fmt.Sprintf("it has no table for shard %s: add the database that has it to Databases", e.Class)
+		}
+	}
+	return fmt.Errorf("database %d has %s of %s according to its table %s, but by this configuration "+
+		"it would have %s: correct the order and number of Databases, or let Place say where the shards are; %s",
+		database, describeShards(c.Held), c.Name, table, describeShards(held), hint)
 }
 
 func describeShards(held string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -479,5 +480,44 @@ func TestAProgramWithoutTheDatabaseOfAShardIsRefused(t *testing.T) {
 			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
 		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a program that starts")
 		suite.Says(t, err, "add those to Databases")
+	})
+}
+
+// After a move, no record of the databases that are left tells of a resharding. A program must not be told to record
+// the shard there: AutoMigrate would make its tables anew, and without rows.
+func TestAProgramWithoutTheDatabaseOfAMovedShardIsToldToAddIt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db, more := target.OpenDSN(t, dsn, nil), target.Open(t, nil)
+		small := startRouter(t, db)
+		orders := small.create(40)
+		plugin := db.Plugins["snowflake"]
+		both := []*gorm.DB{target.OpenDSN(t, dsn, nil), more}
+		for _, other := range both {
+			must(t, other.Use(plugin), "Use")
+		}
+		mover := routerOn(t, both...)
+		must(t, mover.router.AutoMigrate(t.Context()), "AutoMigrate")
+		_, err := resharding.Move(t.Context(), mover.router, shardOne, 1)
+		must(t, err, "Move")
+		mover.finds(orders, "after the move")
+
+		began, found := time.Now(), []splitOrder(nil)
+		err = small.router.Find(t.Context(), &found, []snowflakeplugin.ID{small.onOne(orders).ID})
+		suite.WantErr(t, err, snowflakeplugin.ErrShardMap, "a program that runs")
+		suite.Says(t, err, "start it again with the new Databases")
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it has said so after %v", took)
+		}
+		late := target.OpenDSN(t, dsn, nil)
+		must(t, late.Use(plugin), "Use")
+		_, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{late}},
+			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a program that starts")
+		suite.Says(t, err, "shard 1 of 4", "add the database that has it to Databases")
+		if strings.Contains(err.Error(), "held =") {
+			t.Errorf("the error says to record the shard where it is not: %v", err)
+		}
 	})
 }
