@@ -132,8 +132,13 @@ var errUnseen = errors.New("rows were written that no trigger has seen")
 // it has read. It does not go by numbers that follow others, because transactions do not commit in the order
 // of their numbers. It returns how many it has read, and which rows differ still. Those are listed again.
 func (s *side) drain(ctx context.Context, h held, limit int) (read int64, differ []int64, err error) {
-	_, all, err := dialect.Query[[]int64](ctx, h.reader(s.d), fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n "+
-		"LIMIT %d", s.d.Quoted(s.keys), limit))
+	var all [][]int64
+	// It reads what is committed, whatever the server does by default: of others the rows are not written yet.
+	err = h.reading(ctx, s.d, func(q gorm.ConnPool) error {
+		_, all, err = dialect.Query[[]int64](ctx, q, fmt.Sprintf("SELECT n, t, k FROM %s ORDER BY n LIMIT %d",
+			s.d.Quoted(s.keys), limit))
+		return err
+	})
 	if err != nil || len(all) == 0 {
 		return 0, nil, err
 	}
@@ -318,10 +323,10 @@ func (mv *move) compareSome(ctx context.Context, where string) error {
 func (mv *move) differing(ctx context.Context) (differ []int64, err error) {
 	d := mv.fresh.side.d
 	key := d.Quote(mv.fresh.Column)
-	err = d.onConnection(ctx, func(c *sql.Conn) error {
+	err = held{}.reading(ctx, d, func(q gorm.ConnPool) error {
 		for _, one := range [...][2]*table{{mv.old, mv.fresh}, {mv.fresh, mv.old}} {
 			this, that := one[0].quoted(), one[1].quoted()
-			found, err := numbers(ctx, c, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
+			found, err := numbers(ctx, q, fmt.Sprintf("SELECT %[1]s.%[2]s FROM %[1]s WHERE %[3]s AND NOT "+
 				"EXISTS (SELECT 1 FROM %[4]s WHERE %[4]s.%[2]s = %[1]s.%[2]s AND %[5]s)", this, key, mv.belongs, that,
 				d.same(mv, this, that)))
 			if err != nil {

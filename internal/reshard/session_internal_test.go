@@ -259,3 +259,48 @@ func TestTransactionsOfAJobAreReadCommittedWhateverIsTheDefault(t *testing.T) {
 		}
 	})
 }
+
+// A server may let statements outside of transactions see what is not committed. The key of a row that is about to
+// change must not be taken from the list with the row as it was.
+func TestAKeyIsTakenFromTheListOnlyWithWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]kind{"in one database": split, "between two": moved} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+				target = target.Privileged()
+				var dsns []string
+				var dbs []*gorm.DB
+				isolation := "tx_isolation"
+				if target.Name == "mysql" {
+					isolation = "transaction_isolation"
+				}
+				for range k.databases {
+					dsns = append(dsns, target.DSN(t))
+					dbs = append(dbs, target.OpenDSN(t, dsns[len(dsns)-1], nil, dbtest.DSNParam(isolation, "'READ-UNCOMMITTED'")))
+				}
+				w := newWorld(t, k, dbs)
+				w.fill(20)
+				late := target.OpenDSN(t, dsns[0], nil)
+				var tx *gorm.DB
+				w.job.reached = func(s step) {
+					switch {
+					case s == stepCompared:
+						tx = late.Begin()
+						for _, set := range []string{"orders_10 SET name", "items_10 SET note"} {
+							must(t, tx.Exec("UPDATE "+set+" = 'late' WHERE id = 1").Error, "a write")
+						}
+						must(t, tx.Exec("UPDATE tags_10 SET tag = 'late' WHERE order_id = 1 AND tag <> 'second'").Error, "a write")
+					case tx != nil && (s == stepApplied || s == stepDrained):
+						must(t, tx.Commit().Error, "the commit")
+						tx = nil
+					}
+				}
+				w.rows[1] = "late"
+				_, err := w.job.Run(t.Context())
+				must(t, err, "Run")
+				w.check(true)
+			})
+		})
+	}
+}
