@@ -137,8 +137,14 @@ func (m tables) AutoMigrate(models ...any) error {
 	return m.prepared(models, func() error { return m.Migrator.AutoMigrate(models...) })
 }
 
+// OnlyExisting is the setting of a session that changes a table which is there, and must not make it.
+const OnlyExisting = "snowflakeplugin:only_existing"
+
 // CreateTable makes the tables of models. AutoMigrate calls it for related models, too.
 func (m tables) CreateTable(models ...any) error {
+	if _, only := m.db.Get(OnlyExisting); only {
+		return dialect.Absent(m.db.Statement.Table)
+	}
 	return m.prepared(models, func() error { return m.Migrator.CreateTable(models...) })
 }
 

@@ -222,6 +222,9 @@ func (g migrator) migrateTable(ctx context.Context, table shardmap.Table, makes 
 			return err
 		}
 	}
+	if makes != nil && !tx.DryRun {
+		tx = tx.Set(fill.OnlyExisting, true) // A cutover may rename it now.
+	}
 	if err := shardmap.AutoMigrate(tx, table.Model); err != nil || g.db.Name() != dialect.PostgreSQL {
 		return err
 	}

@@ -388,31 +388,34 @@ func TestACleanThatBrokeOffBeforeItsLastStepIsFinished(t *testing.T) {
 func TestAutoMigrateMakesNoTableThatACutoverHasRenamed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		dsn := target.DSN(t)
-		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
-		orders := mover.create(100)
-		db := target.OpenDSN(t, dsn, nil)
-		starting := startRouter(t, db)
-		done := false
-		must(t, db.Callback().Row().Before("gorm:row").Register("split", func(tx *gorm.DB) {
-			about := fmt.Sprint(tx.Statement.SQL.String(), tx.Statement.Vars)
-			if !done && strings.Contains(about, "split_orders_01") {
-				done = true
-				_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
-				must(t, err, "Split")
+		for look := range nightly.Pick(2, 4) { // GORM looks for a table that the router has found.
+			dsn := target.DSN(t)
+			mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+			orders := mover.create(100)
+			db := target.OpenDSN(t, dsn, nil)
+			starting := startRouter(t, db)
+			looks := 0
+			must(t, db.Callback().Row().Before("gorm:row").Register("split", func(tx *gorm.DB) {
+				if !strings.Contains(fmt.Sprint(tx.Statement.SQL.String(), tx.Statement.Vars), "split_orders_01") {
+					return
+				}
+				if looks++; looks == look+1 {
+					_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
+					must(t, err, "Split")
+				}
+			}), "a callback")
+			if err := starting.router.AutoMigrate(t.Context()); err != nil && !errors.Is(err, snowflakeplugin.ErrShardMap) {
+				t.Errorf("AutoMigrate: %v", err)
 			}
-		}), "a callback")
-		if err := starting.router.AutoMigrate(t.Context()); err != nil && !errors.Is(err, snowflakeplugin.ErrShardMap) {
-			t.Errorf("AutoMigrate: %v", err)
-		}
-		same(t, "AutoMigrate was overtaken", done, true)
-		for _, table := range []string{"split_orders_01", "split_items_01", "split_order_tags_01"} {
-			if db.Migrator().HasTable(table) {
-				t.Errorf("%s was made again", table)
+			same(t, "AutoMigrate was overtaken", looks > look, true)
+			for _, table := range []string{"split_orders_01", "split_items_01", "split_order_tags_01"} {
+				if db.Migrator().HasTable(table) {
+					t.Errorf("%s was made again after look %d", table, look)
+				}
 			}
+			must(t, starting.router.AutoMigrate(t.Context()), "AutoMigrate again")
+			starting.finds(orders, "afterwards")
 		}
-		must(t, starting.router.AutoMigrate(t.Context()), "AutoMigrate again")
-		starting.finds(orders, "afterwards")
 	})
 }
 
