@@ -318,8 +318,8 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // It makes a table only while the map has its shard, nobody else makes one, and no cutover begins meanwhile:
 // all of them take an advisory lock of PostgreSQL, or a lock of GET_LOCK on MySQL and MariaDB, which is an
 // error wrapping [ErrSharding] if another process has had it for 10 s. So all replicas of a deployment may
-// call it together. A call that finds all tables takes no lock. Nor does one that adds a column or an index to
-// a table, because that may take long. If several programs do so, they look again for what another one has
+// call it together. A call that finds all tables takes no lock. Nor does one that adds a column or an index
+// to a table, because that may take long. If several programs do so, they look again for what another one has
 // added.
 //
 // It may be called at every start. It first reads the shard map of every database, and makes nothing if one

@@ -230,7 +230,8 @@ func (c Change) TablesOn(e Entry) []Table {
 // HasBegun reports whether a resharding is recorded, and takes what is. It refuses one of a shard that
 // another resharding needs, and in a program that does not have all models.
 func (c *Change) HasBegun(ctx context.Context) (bool, error) {
-	if err := c.within(ctx, c.From[0].Database, ShardsTable, c.refuseOthers); err != nil {
+	database := c.From[0].Database
+	if err := c.refuseOthers(plain(ctx, c.Databases[database]), database); err != nil {
 		return false, err
 	}
 	all, err := c.Changes(ctx)
@@ -296,7 +297,7 @@ func (c Change) mark(ctx context.Context, closed bool) error {
 		}
 		err := c.transaction(ctx, database, func(tx *gorm.DB) error {
 			if closed {
-				if err := c.failed(database, ShardsTable, c.refuseOthers(c.table(tx))); err != nil {
+				if err := c.refuseOthers(tx, database); err != nil {
 					return err
 				}
 			}
@@ -334,7 +335,7 @@ func (c Change) Lock(ctx context.Context, tx *gorm.DB) error {
 func (c Change) Replace(ctx context.Context, tx *gorm.DB) error {
 	if tx != nil {
 		tx, database := tx.WithContext(ctx), c.To[0].Database
-		if err := c.failed(database, ShardsTable, c.refuseOthers(c.table(tx))); err != nil {
+		if err := c.refuseOthers(tx, database); err != nil {
 			return err
 		}
 		return c.replaceIn(tx, database)

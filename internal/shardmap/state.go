@@ -288,7 +288,7 @@ func (r Registry) complete(tx *gorm.DB) error {
 // program has in a router with one of these.
 func (r Registry) family(tx *gorm.DB) (own, others []Record, err error) {
 	var all []Record
-	err = tx.Find(&all).Error
+	err = r.table(tx).Find(&all).Error
 	for _, c := range all {
 		if slices.Contains(r.shardedTables(), c.Name) {
 			own = append(own, c)
@@ -305,14 +305,14 @@ func (r Registry) family(tx *gorm.DB) (own, others []Record, err error) {
 
 // refuseOthers refuses to change the entries of a database if some programs have models that this one lacks:
 // the tables of these would stay behind, and no program that has them could use the map any more.
-func (r Registry) refuseOthers(tx *gorm.DB) error {
+func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	_, others, err := r.family(tx)
 	if err == nil && len(others) > 0 {
 		err = fmt.Errorf("%w: it has a record of %s, which other programs have in this router and this one has "+
 			"not, so its tables would stay behind: split, join or move shards by a program that has all models, "+
 			"or delete that record if no program has the model any more", errs.ErrSharding, others[0].Name)
 	}
-	return err
+	return r.failed(database, ShardsTable, err)
 }
 
 // missing returns the records that a database does not have yet. A new model gets no shards that the others
