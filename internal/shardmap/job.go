@@ -24,13 +24,14 @@ type Job struct {
 	Base string `gorm:"column:base;size:191;not null"`
 	// Old and New are the entries, such as 0:3/16.0 for the class 3 of 16 in generation 0 and database 0.
 	Old string `gorm:"column:old;type:text;not null"`
+	// Behind those of New and a semicolon stand the Bases.
 	New string `gorm:"column:new;type:text;not null"`
-	// Bases are the tables of a shard, without its number, in the order of the program that has begun, by which
-	// they are numbered in the journal. It is empty if that was an earlier version.
-	Bases string `gorm:"column:bases;type:text"`
 
 	From []Entry `gorm:"-"`
 	To   []Entry `gorm:"-"`
+	// Bases are the tables of a shard, without its number, in the order of the program that has begun, by which
+	// they are numbered in the journal. It is empty if that was an earlier version.
+	Bases string `gorm:"-"`
 }
 
 // isOver reports whether a map has none of the old entries any more.
@@ -59,6 +60,7 @@ func newChange(t *Topology, old, fresh []Entry) (Change, error) {
 	}}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(c.Base + " " + c.New))
+	c.New += ";" + c.Bases
 	first := fresh[0]
 	c.Name = fmt.Sprintf("g%d_%d_%d_%04x", first.Generation, first.Modulus, first.Residue, sum.Sum32()&0xffff)
 	if err := t.checkNames(fresh); err != nil {
@@ -156,8 +158,10 @@ func readPlaced(text string) (entries []Entry, err error) {
 
 // read makes the entries of the texts.
 func (j *Job) read() (err error) {
+	var entries string
+	entries, j.Bases, _ = strings.Cut(j.New, ";")
 	if j.From, err = readPlaced(j.Old); err == nil {
-		j.To, err = readPlaced(j.New)
+		j.To, err = readPlaced(entries)
 	}
 	return err
 }

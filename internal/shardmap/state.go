@@ -31,9 +31,16 @@ type Record struct {
 	// StaleShards and NextShards are set while a resharding of an earlier version is under way.
 	StaleShards int `gorm:"column:stale_shards;not null"`
 	NextShards  int `gorm:"column:next_shards;not null;default:0"`
-	// Router is the same for all models that some program has in one router: the name of one of them. It is
-	// empty if no program of this version has called AutoMigrate.
-	Router string `gorm:"column:router;size:191"`
+}
+
+// ModelsTable says which models some program has in one router.
+const ModelsTable = "snowflake_models"
+
+// kinship is a row of ModelsTable.
+type kinship struct {
+	Name string `gorm:"column:name;primaryKey;size:191"` // as in Record
+	// Router is the same for all models that belong together: the name of one of them.
+	Router string `gorm:"column:router;size:191;not null"`
 }
 
 // Registry is what the databases of a topology have recorded about its shards.
@@ -216,7 +223,11 @@ func (r Registry) MakeTables(ctx context.Context) error {
 		return nil
 	}
 	for database := range r.Databases {
-		if err := r.makeTable(ctx, database, ShardsTable, &Record{}); err != nil {
+		err := r.makeTable(ctx, database, ShardsTable, &Record{})
+		if err == nil {
+			err = r.makeTable(ctx, database, ModelsTable, &kinship{})
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -229,6 +240,10 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		return nil
 	}
 	for database := range r.Databases {
+		// A program that lacks a model must know that before the model has a record.
+		if err := r.within(ctx, database, ModelsTable, r.relate); err != nil {
+			return err
+		}
 		//nolint:contextcheck // the handle has the context
 		if err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
 			missing, err := r.missing(tx, database)
@@ -252,52 +267,51 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	}
 	// Completed last, because a process that ends before this leaves databases without records.
 	for database := range r.Databases {
-		if err := r.within(ctx, database, ShardsTable, r.complete); err != nil {
+		err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
+			return tx.Where("name IN ? AND complete = ?", r.shardedTables(), false).Update("complete", true).Error
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// complete notes in the records of a database that all databases have some, and that their models belong
-// together, with those that belong to one of them already.
-func (r Registry) complete(tx *gorm.DB) error {
-	known, _, err := r.family(tx)
-	if err != nil {
+// relate notes in a database that the router's models belong together, with those that belong to one of them
+// already.
+func (r Registry) relate(tx *gorm.DB) error {
+	own, _, err := r.kin(tx)
+	var routers []string
+	for _, k := range own {
+		routers = append(routers, k.Router)
+	}
+	if err != nil || len(own) == len(r.Sharded) && slices.Min(routers) == slices.Max(routers) {
 		return err
 	}
-	routers := []string{r.shardedTables()[0]}
-	for _, c := range known {
-		if c.Router != "" {
-			routers = append(routers, c.Router)
-		}
+	first := slices.Min(append(routers, r.shardedTables()[0]))
+	var all []kinship
+	for _, name := range r.shardedTables() {
+		all = append(all, kinship{name, first})
 	}
-	first := slices.Min(routers)
-	done := func(c Record) bool { return c.Complete && c.Router == first }
-	if !slices.ContainsFunc(known, func(c Record) bool { return !done(c) }) {
-		return nil
-	}
-	err = tx.Where("name IN ?", r.shardedTables()).Update("complete", true).Error
-	if err != nil {
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&all).Error; err != nil {
 		return err
 	}
 	return tx.Where("name IN ? OR router IN ?", r.shardedTables(), routers).Update("router", first).Error
 }
 
-// family reads the records of a database about the router's models, and those about other models that some
-// program has in a router with one of these.
-func (r Registry) family(tx *gorm.DB) (own, others []Record, err error) {
-	var all []Record
-	err = r.table(tx).Find(&all).Error
-	for _, c := range all {
-		if slices.Contains(r.shardedTables(), c.Name) {
-			own = append(own, c)
+// kin reads what is noted about the router's models, and about other models that belong to one of these.
+func (r Registry) kin(tx *gorm.DB) (own, others []kinship, err error) {
+	var all []kinship
+	err = tx.Find(&all).Error
+	for _, k := range all {
+		if slices.Contains(r.shardedTables(), k.Name) {
+			own = append(own, k)
 		}
 	}
-	for _, c := range all {
-		related := func(o Record) bool { return o.Router == c.Router }
-		if c.Router != "" && !slices.Contains(own, c) && slices.ContainsFunc(own, related) {
-			others = append(others, c)
+	for _, k := range all {
+		related := func(o kinship) bool { return o.Router == k.Router }
+		if !slices.Contains(own, k) && slices.ContainsFunc(own, related) {
+			others = append(others, k)
 		}
 	}
 	return own, others, err
@@ -306,13 +320,18 @@ func (r Registry) family(tx *gorm.DB) (own, others []Record, err error) {
 // refuseOthers refuses to change the entries of a database if some programs have models that this one lacks:
 // the tables of these would stay behind, and no program that has them could use the map any more.
 func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
-	_, others, err := r.family(tx)
-	if err == nil && len(others) > 0 {
-		err = fmt.Errorf("%w: it has a record of %s, which other programs have in this router and this one has "+
-			"not, so its tables would stay behind: split, join or move shards by a program that has all models, "+
-			"or delete that record if no program has the model any more", errs.ErrSharding, others[0].Name)
+	table := InternalTable(tx, ModelsTable)
+	there, err := hasTableIn(tx, table)
+	if err != nil || !there {
+		return r.failed(database, ModelsTable, err)
 	}
-	return r.failed(database, ShardsTable, err)
+	_, others, err := r.kin(tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(table))
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("%w: by this, other programs have %s in this router and this one has not, so its "+
+			"tables would stay behind: split, join or move shards by a program that has all models, or delete its "+
+			"row if no program has it any more", errs.ErrSharding, others[0].Name)
+	}
+	return r.failed(database, ModelsTable, err)
 }
 
 // missing returns the records that a database does not have yet. A new model gets no shards that the others
@@ -584,12 +603,8 @@ func readAll[T any](
 	return all, nil
 }
 
-// recordsOf returns a handle for the router's records in a transaction.
+// recordsOf returns a handle for the records in a transaction.
 func (r Registry) recordsOf(tx *gorm.DB) *gorm.DB {
-	return r.table(tx).Where("name IN ?", r.shardedTables())
-}
-
-// table returns a handle for all records in a transaction.
-func (Registry) table(tx *gorm.DB) *gorm.DB {
-	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable))
+	return tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(InternalTable(tx, ShardsTable)).
+		Where("name IN ?", r.shardedTables())
 }

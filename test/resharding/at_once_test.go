@@ -64,7 +64,7 @@ func TestANewModelIsRecordedWithTheShardsOfTheOthers(t *testing.T) {
 		must(t, err, "NewRouter")
 		done := false
 		must(t, db.Callback().Query().Before("gorm:query").Register("split", func(tx *gorm.DB) {
-			if !done && tx.Statement.Table == "snowflake_shards" && db.Migrator().HasTable("split_notes_03") {
+			if !done && tx.Statement.Table == "snowflake_models" && db.Migrator().HasTable("split_notes_03") {
 				done = true
 				_, err := resharding.Split(t.Context(), mover.router, shardOne, 2)
 				must(t, err, "Split")
