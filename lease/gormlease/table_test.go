@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 
+	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/lease"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/gormlease"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -133,6 +134,22 @@ func TestTheDDLMakesTheTable(t *testing.T) {
 		if target.Dialect == "mysql" && !strings.Contains(ddl, "ENGINE=InnoDB") {
 			t.Error("the engine is left to the server")
 		}
+	})
+}
+
+// Behind a proxy that sends reads to a replica, a table that was just made may not be found.
+func TestATableThatReadsDoNotFindYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		db, seen := watchedHandle(t, target, target.DSN(t))
+		seen.hidden = "snowflake_nodes"
+		_, err := gormlease.New(db)
+		complains(t, err, lease.ErrStore, "snowflake_nodes was made", "replica", "Try again")
+		if errors.Is(err, gormlease.ErrTable) || !snowflakeplugin.Retryable(err) {
+			t.Errorf("the error counts as one that does not heal by itself: %v", err)
+		}
+		seen.hidden = ""
+		newStore(t, db)
 	})
 }
 

@@ -59,7 +59,7 @@
 // The guarantees of package lease rest on a database that does not lose what it has committed. A fail-over
 // to a replica that lagged behind does, see "What is not covered" in package lease.
 //
-// A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. Make
-// the table beforehand there: a program that has just made it may look for it on a replica, which does not
-// have it yet.
+// A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. A
+// program that has just made the table may look for it on a replica that does not have it yet, and New returns
+// an error wrapping [lease.ErrStore]. Call it again, or make the table beforehand.
 package sqllease
