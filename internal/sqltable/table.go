@@ -696,8 +696,8 @@ func (t *Table) findTable(ctx context.Context) error {
 		return t.unusable(ctx, lacksColumns, unmakable)
 	}
 	if unmakable == nil && dialect.Missing(unreadable) {
-		return t.notAnswered(fmt.Errorf("the table %s was made, and reads do not find it: does a proxy send them to "+
-			"a replica that does not have it yet? Try again when it has: %w", t.spec.Table, unreadable))
+		return t.notAnswered(fmt.Errorf("the table %s was made, and reads do not find it: does a proxy send "+
+			"them to a replica that does not have it yet? Try again when it has: %w", t.spec.Table, unreadable))
 	}
 	if unmakable == nil || !dialect.Missing(unreadable) && !dialect.Forbidden(unreadable) {
 		return t.unusable(ctx, "it is there, but lacks columns, or may not be read", unreadable)

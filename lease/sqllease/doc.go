@@ -60,6 +60,6 @@
 // to a replica that lagged behind does, see "What is not covered" in package lease.
 //
 // A proxy that sends reads to replicas does no harm beyond a number that is taken later than it might. A
-// program that has just made the table may look for it on a replica that does not have it yet, and New returns
-// an error wrapping [lease.ErrStore]. Call it again, or make the table beforehand.
+// program that has just made the table may look for it on a replica that does not have it yet, and New
+// returns an error wrapping [lease.ErrStore]. Call it again, or make the table beforehand.
 package sqllease
