@@ -80,8 +80,8 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 	converted := func(p pair) bool { return p.source.Family != p.target.Family }
 	// A subquery in a condition would read tables of the target.
 	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
-	ends := c.src.numbered() || c.entry.read == 0 && c.entry.expected < int64(c.ws.chunkRows) // in the first chunk
-	if c.ws.portable || source.Kind != target.Kind || !ends ||
+	short := c.entry.read == 0 && c.entry.expected < int64(c.ws.chunkRows) // its only chunk ends with it
+	if c.ws.portable || source.Kind != target.Kind || !short && !c.src.numbered() ||
 		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
 		return wayRows, nil, nil
 	}
@@ -177,8 +177,8 @@ func (c *copier) whole(ctx context.Context, column *sqldb.Column) (bool, error) 
 // addition is what is added to the keys of one table in a column.
 type addition struct {
 	index int // the position of the column
-	// conditions are, in SQL, that of its rows, and those of rows in which an earlier one is added in its place;
-	// "" for all rows.
+	// conditions are that of its rows, in SQL, and those of rows in which an earlier one is added in its place.
+	// "" means all rows.
 	conditions []string
 	bits       bits // where in the column the key is
 	offset     int64

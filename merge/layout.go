@@ -59,8 +59,8 @@ func (l Layout) Resolve() (generator.Layout, error) {
 	own := !l.Epoch.IsZero() || l.Tick != 0 || l.TimeBits != 0 || len(l.Node) > 0 || l.SequenceBits != 0
 	switch {
 	case l.Preset != "" && own:
-		return generator.Layout{}, fmt.Errorf("it is either the preset %q or the fields of a layout of your own, "+
-			"of which server: alone can stand beside a preset", l.Preset)
+		return generator.Layout{}, fmt.Errorf("it has both the preset %q and fields of a layout of your own: "+
+			"remove either; only server: can stand beside a preset", l.Preset)
 	case l.Preset != "":
 		preset, found := layouts.Named(l.Preset)
 		if !found {

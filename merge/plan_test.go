@@ -158,7 +158,7 @@ func TestAPlanThatCannotBeMeantIsRefused(t *testing.T) {
 			"[{table: mail, column: from_name}]},", "repeats names of two tables"},
 		"a copy that is renamed":    {"table: mail, column: from_name", "table: roles, column: name", "a rename of its own"},
 		"a layout that is empty":    {"layout: game", "layout: {server: server}", "give the name of a preset"},
-		"a preset with other bits":  {"layout: game", "layout: {preset: game, time_bits: 34}", "either"},
+		"a preset with other bits":  {"layout: game", "layout: {preset: game, time_bits: 34}", "has both the preset"},
 		"a layout without its bits": {"layout: game\n", strings.Replace(ownLayout, "bits: 16", "bits: 0", 1), "0 Bits"},
 		"a server in no field":      {"layout: game\n", strings.Replace(ownLayout, "server: server", "server: realm", 1), `no field "realm"`},
 		"an identity that is empty": {"\ntables:\n", "\nidentities: {roles: }\ntables:\n", "identities: roles is empty"},

@@ -125,8 +125,8 @@ func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) hol
 	if numbers == 0 || most == 0 || count == 0 || count > int64(most/len(names)) {
 		return nil
 	}
-	held, n := read(c.Asker, d, most, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name)),
-		texts, names...)
+	q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name))
+	held, n := read(c.Asker, d, q, most, texts, names...)
 	if n == 0 || held.size() > most {
 		return nil
 	}
@@ -176,8 +176,8 @@ func (w *words) named(kinds map[string][]int64) (named map[string][]int64, ok bo
 
 // read reads the columns of a result that have whole numbers, or texts of few kinds, and NULL only, and
 // counts the rows. It ends when they take more than so many bytes.
-func read(a *sqldb.Asker, d *sqldb.DB, most int, q *sqldb.Statement, texts map[string]*words, names ...string) (
-	held holdings, n int) {
+func read(a *sqldb.Asker, d *sqldb.DB, q *sqldb.Statement, most int, texts map[string]*words,
+	names ...string) (held holdings, n int) {
 	held = holdings{}
 	for _, name := range names {
 		held[name] = &column{}

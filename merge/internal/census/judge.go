@@ -1024,7 +1024,7 @@ func (c *Census) readKinds(server int, col, by Column, sample bool) (map[string]
 	}
 	q := d.SQL()
 	c.addPairs(q, server, col, by, sample)
-	pairs, _ := read(c.Asker, d, math.MaxInt, q, nil, "c", "x")
+	pairs, _ := read(c.Asker, d, q, math.MaxInt, nil, "c", "x")
 	return pairs.byKind("x", "c", s.means)
 }
 

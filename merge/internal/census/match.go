@@ -514,9 +514,9 @@ func (c *Census) setOf(server int, key Column) *keySet {
 	return set
 }
 
-// hold returns the whole numbers of a table that has few rows, and nil for others. It reads those for which
-// there is room once. Each other one goes when the next one of its server comes: tables are asked for in turn,
-// so that the first ones are not worth less than the last.
+// hold returns the whole numbers of a table that has few rows, and nil for others. A table for which there is
+// room is read once. Any other one is forgotten when the next one of its server comes: the tables are asked for
+// in turn, so that those which came first are worth as much as the last.
 func (c *Census) hold(server int, table string) holdings {
 	of := serverKey{server, Column{Table: table}}
 	if held, known := c.held[of]; known {
@@ -792,7 +792,8 @@ func (c *Census) countFew(col Column, server int, all []match, condition string)
 	meets := func(x int64) bool { return s.means(x) && (condition == "" || s.samples(x)) }
 	few, held := c.hold(server, col.Table).different(col.Name, meets)
 	if !held && c.limits.values > 0 && (condition != "" || s.distinct <= c.limits.values) {
-		values, _ := read(c.Asker, d, math.MaxInt, d.SQL("SELECT v.x FROM ", values(d, col, s, condition)), nil, "x")
+		q := d.SQL("SELECT v.x FROM ", values(d, col, s, condition))
+		values, _ := read(c.Asker, d, q, math.MaxInt, nil, "x")
 		few, held = values.different("x", meets)
 	}
 	if !held || !c.compares(server, all, len(few)) {

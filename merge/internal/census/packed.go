@@ -212,8 +212,9 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	}
 	rows, kinds := p.c.hold(server, t.Name), p.kinds[server]
 	if !rows.has(names) {
-		rows, _ = read(p.c.Asker, d, math.MaxInt, d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name),
-			" WHERE ", d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t)), nil, names...)
+		q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " WHERE ",
+			d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t))
+		rows, _ = read(p.c.Asker, d, q, math.MaxInt, nil, names...)
 		kinds = map[string]map[int64][]int{}
 	}
 	numbers := make([]int64, min(rows[low].len(), rows[high].len())) // 0 where a row has none
@@ -250,7 +251,8 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 
 // addAll notes numbers that may all be keys of one table, as far as a look at their range tells.
 func (p *packer) addAll(where part, server int, numbers []int64, most int64) {
-	if !slices.ContainsFunc(p.c.keys, func(key Column) bool { return p.c.spans[key][server].hasMost(numbers) }) {
+	near := func(key Column) bool { return p.c.spans[key][server].hasMost(numbers) }
+	if !slices.ContainsFunc(p.c.keys, near) {
 		return
 	}
 	for _, n := range numbers {
