@@ -94,9 +94,7 @@
 //
 // A swap was not answered: it counts as not granted. The keeper reads the record; if it is the one
 // that the swap was to write, owner, version and times, then the keeper wrote it, and adopts the
-// window. A swap that arrives late finds another version and fails. It does the same after an extension that
-// was refused: a proxy that loses its connection to the store sends the swap again, and the answer is that of
-// the second one.
+// window. A swap that arrives late finds another version and fails.
 //
 // The record can be read and not written, because a transaction of somebody else has locked it: when that
 // has lasted for a span, and for 10 s, and the window has ended, the keeper takes another number, if more

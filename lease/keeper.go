@@ -41,8 +41,8 @@ type Keeper struct {
 	holding
 	offset time.Duration // the store's clock minus the local one
 	owner  string
-	sent   []Record       // swaps of the record that may have been done, or may yet land
-	doubt  bool           // the last swap was not answered
+	sent   []Record       // swaps of the record that were not answered and may yet land
+	doubt  bool           // the last swap was one of them
 	freed  bool           // the number was given back
 	stuck  time.Time      // since when the record could be read, and not written; zero if that is not so
 	warned map[int64]bool // nodes whose record was complained of
@@ -795,10 +795,9 @@ func (k *Keeper) extend(ctx context.Context) error {
 	if err != nil || !grows {
 		return err
 	}
-	k.send(next)
 	ok, err := k.store.Swap(ctx, k.record, next)
 	if err != nil {
-		return k.unanswered(ctx, err)
+		return k.unanswered(ctx, next, err)
 	}
 	if !ok {
 		return k.progress(ctx, errors.New("it refused the swap, but the record is as it was"))
@@ -815,10 +814,9 @@ func (k *Keeper) extendWithin(ctx context.Context, store WithinSwapper) (done bo
 	if err != nil || !grows {
 		return false, err
 	}
-	k.send(next)
 	ok, err := store.SwapWithin(ctx, k.record, next, local.Add(-MaxSkew), local.Add(MaxSkew))
 	if err != nil {
-		return true, k.unanswered(ctx, err)
+		return true, k.unanswered(ctx, next, err)
 	}
 	if ok {
 		k.hold(k.extendedTo(next))
@@ -840,23 +838,18 @@ func (k *Keeper) extended(now time.Time) (next Record, grows bool, err error) {
 	return next, next.Until.After(k.record.Until), nil
 }
 
-// maxSent is how many swaps that were not granted a keeper remembers. One that is forgotten and lands
+// maxSent is how many swaps without an answer a keeper remembers. One that is forgotten and lands
 // after all costs the keeper its number, nothing else.
 const maxSent = 64
 
-// send remembers a swap. Also one that is refused may have been done: a proxy that loses the connection sends
-// the statement a second time, and answers that it has changed nothing.
-func (k *Keeper) send(next Record) {
+// unanswered is for a swap that ended with an error. It counts as not granted until the store
+// says otherwise.
+func (k *Keeper) unanswered(ctx context.Context, next Record, cause error) error {
+	k.doubt = true
 	k.sent = append(k.sent, next)
 	if len(k.sent) > maxSent {
 		k.sent = k.sent[1:]
 	}
-}
-
-// unanswered is for a swap that ended with an error. It counts as not granted until the store
-// says otherwise.
-func (k *Keeper) unanswered(ctx context.Context, cause error) error {
-	k.doubt = true
 	return k.progress(ctx, cause)
 }
 
@@ -885,8 +878,8 @@ func (k *Keeper) reread(ctx context.Context) error {
 	return nil
 }
 
-// wrote tells whether a record is the last one that the keeper wrote, or one that it sent and was not
-// granted. Then whatever end it has was granted to the keeper.
+// wrote tells whether a record is the last one that the keeper wrote, or one that it sent without
+// getting an answer. Then whatever end it has was granted to the keeper.
 //
 // The owner alone does not tell: a virtual machine that was cloned while it ran is two processes
 // with one owner, and the record that the one writes is not the other's.

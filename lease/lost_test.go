@@ -77,30 +77,6 @@ func TestAKeeperThatLostItsNumberTakesAnother(t *testing.T) {
 	})
 }
 
-// A proxy that loses the connection to the database, such as ProxySQL, sends the statement again, and the answer
-// is that nothing was changed.
-func TestASwapThatAProxyHasSentTwiceCostsNoNumber(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		within, plainly := newTable(), newTable()
-		for s, store := range map[*table]lease.Store{within: quick{within}, plainly: plainly} {
-			var j journal
-			k := acquire(t, store, lease.WithNodes(4, 4), j.option())
-			g := newGenerator(t, k, generator.WithMaxWait(0))
-			s.spoilWith(repeated)
-			for range 20 {
-				time.Sleep(span / 3)
-				mustNext(t, g)
-			}
-			if until := k.Window().Until; until.Before(time.Now().Add(span / 2)) {
-				t.Errorf("the window ends at %v", until)
-			}
-			s.spoilWith(nil)
-			mustClose(t, k)
-			j.want(t, "INFO node taken", "INFO node given back")
-		}
-	})
-}
-
 // From then on it stamps nothing, even though its window has not ended.
 func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {

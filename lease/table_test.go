@@ -88,14 +88,6 @@ func unanswered(_ context.Context, r request, serve func() bool) (bool, error) {
 	return done, nil
 }
 
-// repeated does every swap twice, and answers the second time, as a proxy does that has lost the connection.
-func repeated(_ context.Context, r request, serve func() bool) (bool, error) {
-	if r.writes() {
-		serve()
-	}
-	return serve(), nil
-}
-
 // dropped loses every swap.
 func dropped(_ context.Context, r request, serve func() bool) (bool, error) {
 	if r.writes() {
