@@ -515,8 +515,8 @@ func (c *Census) setOf(server int, key Column) *keySet {
 }
 
 // hold returns the whole numbers of a table that has few rows, and nil for others. A table for which there is
-// room is read once. Any other one is forgotten when the next one of its server comes: the tables are asked for
-// in turn, so that those which came first are worth as much as the last.
+// room is read once. Any other is forgotten when the next one of its server comes: tables are asked for in
+// turn, and so those which came first are worth as much as the last.
 func (c *Census) hold(server int, table string) holdings {
 	of := serverKey{server, Column{Table: table}}
 	if held, known := c.held[of]; known {
