@@ -223,11 +223,11 @@ func (r Registry) MakeTables(ctx context.Context) error {
 		return nil
 	}
 	for database := range r.Databases {
-		err := r.makeTable(ctx, database, ShardsTable, &Record{})
-		if err == nil {
-			err = r.makeTable(ctx, database, ModelsTable, &kinship{})
+		if err := r.makeTable(ctx, database, ShardsTable, &Record{}); err != nil {
+			return err
 		}
-		if err != nil {
+		// A user who may make no table goes on without this one in a database that is older than it.
+		if err := r.makeTable(ctx, database, ModelsTable, &kinship{}); err != nil && !dialect.Forbidden(err) {
 			return err
 		}
 	}
@@ -241,7 +241,8 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	}
 	for database := range r.Databases {
 		// A program that lacks a model must know that before the model has a record.
-		if err := r.within(ctx, database, ModelsTable, r.relate); err != nil {
+		err := r.within(ctx, database, ModelsTable, r.relate)
+		if err != nil && !dialect.Missing(err) && !dialect.Forbidden(err) {
 			return err
 		}
 		//nolint:contextcheck // the handle has the context
@@ -280,23 +281,26 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 // relate notes in a database that the router's models belong together, with those that belong to one of them
 // already.
 func (r Registry) relate(tx *gorm.DB) error {
-	own, _, err := r.kin(tx)
-	var routers []string
+	own, others, err := r.kin(tx)
+	names, routers := r.shardedTables(), []string(nil)
 	for _, k := range own {
 		routers = append(routers, k.Router)
 	}
 	if err != nil || len(own) == len(r.Sharded) && slices.Min(routers) == slices.Max(routers) {
 		return err
 	}
-	first := slices.Min(append(routers, r.shardedTables()[0]))
+	first := slices.Min(append(routers, names[0]))
 	var all []kinship
-	for _, name := range r.shardedTables() {
+	for _, name := range names {
 		all = append(all, kinship{name, first})
 	}
 	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&all).Error; err != nil {
 		return err
 	}
-	return tx.Where("name IN ? OR router IN ?", r.shardedTables(), routers).Update("router", first).Error
+	for _, k := range others {
+		names = append(names, k.Name)
+	}
+	return tx.Where("name IN ?", names).Update("router", first).Error // by the key, for sql_safe_updates of MySQL
 }
 
 // kin reads what is noted about the router's models, and about other models that belong to one of these.

@@ -183,6 +183,47 @@ func TestProgramsThatStartAtOnceAddColumnsTogether(t *testing.T) {
 	})
 }
 
+// A server may refuse updates that do not go by a key.
+func TestAutoMigrateUpdatesByKeysOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		for _, models := range [][]any{{&startOrder{}, snowflakeplugin.Broadcast(&startLabel{})},
+			{&startLine{}, &startOrder{}, snowflakeplugin.Broadcast(&startLabel{})}} {
+			db := target.OpenDSN(t, dsn, nil, dbtest.DSNParam("sql_safe_updates", "1"))
+			leased(t, db)
+			r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}}, models...)
+			must(t, err, "NewRouter")
+			must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		}
+	})
+}
+
+// The tables of an earlier version were made by somebody else, and there is nothing to change.
+func TestAutoMigrateNeedsNoRightToMakeATableThatEarlierVersionsDidNotHave(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			t.Skip("SQLite has no rights")
+		}
+		target = target.Privileged()
+		dsn := target.DSN(t)
+		must(t, startRouter(t, target, []string{dsn}).AutoMigrate(t.Context()), "AutoMigrate")
+		admin := target.OpenDSN(t, dsn, nil)
+		must(t, admin.Migrator().DropTable("snowflake_models"), "DropTable")
+		user, _, login := target.Login(t, admin, dsn)
+		on := admin.Migrator().CurrentDatabase() + ".*"
+		if target.Dialect == "postgres" {
+			on = "ALL TABLES IN SCHEMA public"
+			must(t, admin.Exec("REVOKE CREATE ON SCHEMA public FROM public").Error, "REVOKE")
+		}
+		must(t, admin.Exec("GRANT SELECT, INSERT, UPDATE, DELETE ON "+on+" TO "+user).Error, "GRANT")
+		r := startRouter(t, target, []string{login})
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate without rights")
+		must(t, r.Create(t.Context(), []startOrder{{Name: "a"}, {Name: "b"}}), "Create")
+	})
+}
+
 // Another program was stopped while it has the lock. A start that makes nothing does not ask for it, and any other
 // waits for it once, and not once for each table.
 func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
