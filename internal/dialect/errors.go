@@ -103,7 +103,12 @@ func Added(err error) bool {
 }
 
 // Raced reports whether a transaction of PostgreSQL was to add to a catalog what another one was just adding.
-func Raced(err error) bool { return among(err, "23505") && strings.Contains(err.Error(), `"pg_`) }
+func Raced(err error) bool {
+	return among(err, "23505") && slices.ContainsFunc([]string{
+		"pg_class_relname_nsp_index", "pg_type_typname_nsp_index", "pg_attribute_relid_attnam_index",
+		"pg_constraint_conrelid_contypid_conname_index",
+	}, func(index string) bool { return strings.Contains(err.Error(), index) })
+}
 
 // ReadOnly reports whether nothing can be written to the whole database.
 func ReadOnly(err error) bool {

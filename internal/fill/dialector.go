@@ -2,7 +2,6 @@ package fill
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -158,16 +157,6 @@ func (m tables) AlterColumn(model any, field string) error {
 	return m.prepared([]any{model}, func() error { return m.Migrator.AlterColumn(model, field) })
 }
 
-// ColumnTypes lists the columns of a table. The driver of MySQL looks at them twice, and GORM would panic
-// about one that another program has added in between, so that is left out.
-func (m tables) ColumnTypes(model any) ([]gorm.ColumnType, error) {
-	columns, err := m.Migrator.ColumnTypes(model)
-	return slices.DeleteFunc(columns, func(column gorm.ColumnType) bool {
-		c, ok := column.(migrator.ColumnType)
-		return ok && c.SQLColumnType == nil
-	}), err
-}
-
 // MigrateColumn gives a column what its field has and it lacks. GORM calls it for each column of a table that
 // was there already, and has read the catalog then.
 func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.ColumnType) error {
@@ -175,6 +164,11 @@ func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.Column
 		plan := m.plans.Of(field.Schema)
 		if m.plans.Watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
 			m.plans.Watcher.Counted(plan, field)
+		}
+		// The driver of MySQL looks at columns twice, and GORM would panic about one that the second look alone has
+		// found: another program has added it in between, or it is invisible.
+		if c, ok := column.(migrator.ColumnType); ok && c.SQLColumnType == nil {
+			return nil
 		}
 		return m.Migrator.MigrateColumn(model, field, column)
 	})

@@ -183,6 +183,53 @@ func TestProgramsThatStartAtOnceAddColumnsTogether(t *testing.T) {
 	})
 }
 
+type hiddenOrder struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Secret string             `gorm:"size:20"`
+}
+
+// SELECT * does not find such a column, nor one that another program has added a moment ago.
+func TestAColumnThatIsInvisibleStaysAndIsListed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql")), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		leased(t, db)
+		table := "CREATE TABLE hidden_orders_00 (id bigint PRIMARY KEY, secret varchar(20) INVISIBLE)"
+		must(t, db.Exec(table).Error, table)
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 1, Databases: []*gorm.DB{db}}, &hiddenOrder{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, r.Check(t.Context()), "Check")
+		columns, err := db.Migrator().ColumnTypes("hidden_orders_00")
+		must(t, err, "ColumnTypes")
+		same(t, "columns", len(columns), 2)
+	})
+}
+
+type repeatedOrder struct {
+	ID     snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+	Number int64              `gorm:"uniqueIndex:pg_number"`
+}
+
+// Its name must not be taken for that of an index of the catalog, which programs of PostgreSQL meet in at once.
+func TestAutoMigrateFailsForAUniqueIndexThatCannotBeAdded(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		leased(t, db)
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 1, Databases: []*gorm.DB{db}}, &repeatedOrder{})
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		must(t, db.Migrator().DropIndex("repeated_orders_00", "pg_number_00"), "DropIndex")
+		must(t, r.Create(t.Context(), []repeatedOrder{{Number: 7}, {Number: 7}}), "Create")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err = r.AutoMigrate(ctx); err == nil || ctx.Err() != nil {
+			t.Errorf("AutoMigrate: %v, and the context: %v", err, ctx.Err())
+		}
+	})
+}
+
 // A server may refuse updates that do not go by a key.
 func TestAutoMigrateUpdatesByKeysOnly(t *testing.T) {
 	t.Parallel()
