@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,6 +253,33 @@ func TestAKeeperAsksForAnotherNumberOnceInASpanAtMost(t *testing.T) {
 		}
 		if others == 0 || others > 21 {
 			t.Errorf("in 20 spans the keeper has asked for another number %d times", others)
+		}
+	})
+}
+
+// The clocks of some systems advance in steps of milliseconds, and those of machines that were restored from one
+// snapshot are the same. A refused swap proves to one of them that the number is the other's, whatever it wrote.
+func TestClonesThatExtendAtTheSameTimeDoNotBothKeepTheNumber(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, store := range []lease.Store{quick{newTable()}, newTable()} {
+			k := acquire(t, store, lease.WithNodes(4, 4))
+			time.Sleep(10 * time.Millisecond)
+			copied := k.Clone(store)
+			t.Cleanup(func() { abandon(copied) })
+			var both sync.WaitGroup
+			for _, one := range []*lease.Keeper{k, copied} {
+				both.Go(func() { _ = one.Extend(t.Context()) })
+			}
+			synctest.Wait()
+			holders := 0
+			for _, one := range []*lease.Keeper{k, copied} {
+				if one.Window().Until.After(time.Now()) {
+					holders++
+				}
+			}
+			if holders != 1 {
+				t.Errorf("%d processes have node 4", holders)
+			}
 		}
 	})
 }

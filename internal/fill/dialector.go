@@ -165,8 +165,8 @@ func (m tables) MigrateColumn(model any, field *schema.Field, column gorm.Column
 		if m.plans.Watcher.Counted != nil && plan.Fills(field) && m.counts(field, column) {
 			m.plans.Watcher.Counted(plan, field)
 		}
-		// The driver of MySQL looks at columns twice, and GORM would panic about one that the second look alone has
-		// found: another program has added it in between, or it is invisible.
+		// The driver of MySQL looks at columns twice, and GORM would panic about one that the second look alone
+		// has found: another program has added it in between, or it is invisible.
 		if c, ok := column.(migrator.ColumnType); ok && c.SQLColumnType == nil {
 			return nil
 		}

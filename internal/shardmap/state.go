@@ -300,7 +300,8 @@ func (r Registry) relate(tx *gorm.DB) error {
 	for _, k := range others {
 		names = append(names, k.Name)
 	}
-	return tx.Where("name IN ?", names).Update("router", first).Error // by the key, for sql_safe_updates of MySQL
+	// MySQL with sql_safe_updates takes updates by the key only.
+	return tx.Where("name IN ?", names).Update("router", first).Error
 }
 
 // kin reads what is noted about the router's models, and about other models that belong to one of these.
