@@ -1,6 +1,7 @@
 package census
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 	"math"
@@ -257,6 +258,25 @@ func (h holdings) ends(column string) []string {
 // has reports whether all of some columns are held.
 func (h holdings) has(columns []string) bool {
 	return !slices.ContainsFunc(columns, func(name string) bool { return h[name] == nil })
+}
+
+// order returns the places of so many rows: if they are more than a sample, in the order of some columns that
+// are held.
+func (h holdings) order(columns []string, rows int) []int {
+	all := make([]int, rows)
+	for row := range all {
+		all[row] = row
+	}
+	if rows > packedSample {
+		by := sqldb.Mapped(columns, func(name string) *column { return h[name] })
+		slices.SortStableFunc(all, func(a, b int) (order int) {
+			for _, c := range by {
+				order = cmp.Or(order, cmp.Compare(c.at(a), c.at(b)))
+			}
+			return order
+		})
+	}
+	return all
 }
 
 // byValue returns the rows that have each value of a column, of those that many rows have.

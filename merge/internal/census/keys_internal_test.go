@@ -3,10 +3,13 @@ package census
 import (
 	"cmp"
 	"database/sql"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // A set of random keys is compared with a map of these keys.
@@ -81,5 +84,44 @@ func TestASampleHasTheValuesThatADatabaseTakes(t *testing.T) {
 			"SELECT COUNT(*) FROM v WHERE "+cmp.Or(s.sample("x"), "1 = 1")).Scan(&got); err != nil || got != want {
 			t.Errorf("a sample of %d values: the database has %d of the numbers, the program %d: %v", distinct, got, want, err)
 		}
+	}
+}
+
+// A table that is held may have many rows, of which as many are looked at as of others: those with the first keys.
+func TestHalvesOfKeysAreFoundInASample(t *testing.T) {
+	t.Parallel()
+	const rows, selectors = 3 * packedSample, 12
+	table, held := &sqldb.Table{Name: "things", Primary: []string{"id"}}, holdings{}
+	for i := range selectors + 3 {
+		name := []string{"id", "low", "high", fmt.Sprint("kind", i)}[min(i, 3)]
+		table.Columns = append(table.Columns, &sqldb.Column{Name: name, Family: sqldb.FamilyInt})
+		held[name] = &column{}
+	}
+	for row := range rows {
+		held["id"].add(int64(rows - row))
+		held["low"].add(int64(rows - row))
+		held["high"].add(1)
+		for i := range selectors {
+			held[fmt.Sprint("kind", 3+i)].add(int64(row % 20))
+		}
+	}
+	key := Column{"heroes", "id"}
+	c := newCensus(t.Context(), []*sqldb.DB{{Kind: sqldb.SQLite, Tables: map[string]*sqldb.Table{"things": table}}}, 0, usual())
+	for _, col := range append(table.Columns, &sqldb.Column{}) {
+		c.bares[Column{table.Name, col.Name}] = cmp.Or(col.Name, "known")
+	}
+	c.held[serverKey{0, Column{Table: "things"}}] = held
+	c.keys, c.spans = []Column{key}, map[Column][]span{key: {{distinct: 2, min: 1, max: 1 << 60}}}
+	p := &packer{c: c, parts: map[part]*evidence{}, kinds: []map[string]map[int64][]int{{}}}
+	p.halves(0, table, "low", "high")
+	noted, greatest := 0, int64(0)
+	for where, e := range p.parts {
+		noted += len(e.values[0])
+		if greatest = max(greatest, slices.Max(slices.Collect(maps.Keys(e.values[0])))); c.Err != nil {
+			t.Fatalf("%v: %v", where, c.Err)
+		}
+	}
+	if want := (1 + selectors) * packedSample; noted != want || greatest != packedSample+half {
+		t.Errorf("%d numbers up to %d are noted, want %d up to %d", noted, greatest, want, packedSample+half)
 	}
 }

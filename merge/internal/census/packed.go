@@ -211,16 +211,20 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 		}
 	}
 	rows, kinds := p.c.hold(server, t.Name), p.kinds[server]
-	if !rows.has(names) {
+	many := rows[low].len() > packedSample
+	if !rows.has(names) || many && !rows.has(t.Primary) {
 		q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " WHERE ",
 			d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t))
 		rows, _ = read(p.c.Asker, d, q, math.MaxInt, nil, names...)
 		kinds = map[string]map[int64][]int{}
 	}
-	numbers := make([]int64, min(rows[low].len(), rows[high].len())) // 0 where a row has none
-	for row := range numbers {
-		if a, b := rows[low].at(row), rows[high].at(row); a > 0 || b > 0 {
+	// A row that has none, or is not looked at, has 0.
+	numbers := make([]int64, min(rows[low].len(), rows[high].len()))
+	looked := 0
+	for _, row := range rows.order(t.Primary, len(numbers)) {
+		if a, b := rows[low].at(row), rows[high].at(row); (a > 0 || b > 0) && looked < packedSample {
 			numbers[row] = orZero(a) + orZero(b)*half
+			looked++
 		}
 	}
 	where := part{column: low, with: high, as: "bits 0-15", member: low}
