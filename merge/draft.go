@@ -747,8 +747,10 @@ func (d *drafter) leadsApart(t *sqldb.Table, column string) bool {
 			continue
 		}
 		key := parent.Column(target[index])
-		if identityOf(parent) == key && d.renumbered(parent) && len(d.equalColumns(parent, key.Name)) == 0 ||
-			d.apart(parent, key) {
+		known := d.known[parent.Name]
+		said := known != nil && known.Renumber != ""
+		if d.apart(parent, key) || identityOf(parent) == key && d.renumbered(parent) &&
+			(said || len(d.equalColumns(parent, key.Name)) == 0) {
 			return true
 		}
 		// What is decided about rows that the game itself counts is true of those that belong to them, too.

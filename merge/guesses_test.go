@@ -781,6 +781,28 @@ func TestADraftAsksAboutContentOfWhichOneServerHasChangedSome(t *testing.T) {
 	})
 }
 
+// Whoever has given each server merchants of its own gets the wares with them.
+func TestADraftTakesItsWordForRowsThatAreNotTheSame(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE merchants (COUNTED, npc INTEGER NOT NULL)",
+		"CREATE TABLE wares (merchant_id BIGINT NOT NULL REFERENCES merchants (id), item INTEGER NOT NULL, " +
+			"PRIMARY KEY (merchant_id, item))"}
+	server := func(number int) []string {
+		return append(many(1, 60+number, func(n int) string {
+			return fmt.Sprintf("INSERT INTO merchants (npc) VALUES (%d)", 90_000+37*n)
+		}), many(1, 60, func(n int) string { return fmt.Sprintf("INSERT INTO wares VALUES (%d, %d)", n, 5000+n%9) })...)
+	}
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		for want, tables := range map[merge.Policy]map[string]*merge.TablePlan{merge.NotDecided: nil,
+			merge.Copy: {"merchants": {Policy: merge.Copy, Renumber: merge.Apart}}} {
+			_, _, plan := small(t, target, schema, tables, server(1), server(2))
+			if p := draftOf(t, plan).Tables["wares"]; p.Policy != want {
+				t.Errorf("%d tables are decided, and the wares: policy %s, want %s: %s", len(tables), p.Policy, want, p.Note)
+			}
+		}
+	})
+}
+
 // Whoever says that rows of all servers are one may say that they lead to rows of one server, too: signs that stand at the
 // same places, before the houses of heroes, of which those of the first server stay.
 func TestCheckTakesItsWordForRowsThatAreTheSame(t *testing.T) {
