@@ -244,6 +244,25 @@ func TestADraftAsksAboutKeysInPartsOfColumns(t *testing.T) {
 	})
 }
 
+// SQLite takes a text in a column of numbers, and MySQL a number that no program reads as one with a sign.
+func TestADraftAsksAboutHalvesOfKeysBesideAnOddKind(t *testing.T) {
+	t.Parallel()
+	targets := append(dbtest.ServersOf("sqlite"), dbtest.Chosen(t.Name(), dbtest.ServersOf("mysql"))...)
+	dbtest.Run(t, targets, func(t *testing.T, target dbtest.Target) {
+		schema, kind := slices.Clone(packed), "'x'"
+		if target.Dialect == "mysql" {
+			kind = "18446744073709551615"
+			schema[4] = strings.Replace(schema[4], "card0 INTEGER", "card0 BIGINT UNSIGNED", 1)
+		}
+		odd := "UPDATE cards SET card0 = " + kind + " WHERE card0 = 4001"
+		_, _, plan := small(t, target, schema, nil, append(packedRows(1, 100_000, 300), odd), append(packedRows(2, 99_900, 250), odd))
+		open := draftOf(t, plan).Tables["cards"].Undecided
+		if len(open) != 1 || open[0].With != "card2" || open[0].When != "card0 = 254" {
+			t.Errorf("the draft asks %+v", open)
+		}
+	})
+}
+
 // A text that is one number is the key itself: what a draft asks about it, and what check says, can be declared.
 func TestANumberInATextIsAKeyAsAWhole(t *testing.T) {
 	t.Parallel()

@@ -260,6 +260,20 @@ func (h holdings) has(columns []string) bool {
 	return !slices.ContainsFunc(columns, func(name string) bool { return h[name] == nil })
 }
 
+// add adds a row, in which what is no number of 64 bits counts as NULL.
+func (h holdings) add(columns, row []string) {
+	for i, name := range columns {
+		x, err := strconv.ParseInt(row[i], 10, 64)
+		if err != nil {
+			x = null
+		}
+		if h[name] == nil {
+			h[name] = &column{}
+		}
+		h[name].add(x)
+	}
+}
+
 // order returns the places of so many rows: if they are more than a sample, in the order of some columns that
 // are held.
 func (h holdings) order(columns []string, rows int) []int {

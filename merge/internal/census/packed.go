@@ -215,7 +215,10 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	if !rows.has(names) || many && !rows.has(t.Primary) {
 		q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), " WHERE ",
 			d.Kind.Quote(low), " > 0 OR ", d.Kind.Quote(high), " > 0", first(d, t))
-		rows, _ = read(p.c.Asker, d, q, math.MaxInt, nil, names...)
+		rows = holdings{}
+		for _, row := range p.c.Rows(d, q) {
+			rows.add(names, row)
+		}
 		kinds = map[string]map[int64][]int{}
 	}
 	// A row that has none, or is not looked at, has 0.
