@@ -248,8 +248,8 @@ func (l *caller) weigh(c clue, parent Column, values [][]int64) (m match, fits b
 func (l *caller) noText(col Column) string {
 	for _, none := range []string{"0", ""} {
 		for _, d := range l.c.servers {
-			if columnOf(d, col) == nil {
-				continue
+			if own := columnOf(d, col); own == nil || none == "" && own.Family != sqldb.FamilyText {
+				continue // PostgreSQL does not compare a number with no digits
 			}
 			rows := l.c.Rows(d, d.SQL("SELECT 1 FROM ", d.Kind.Quote(col.Table), " WHERE ",
 				d.Kind.Quote(col.Name), " = '"+none+"' LIMIT 1"))
