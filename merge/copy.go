@@ -78,8 +78,7 @@ type rowsCopier func(ctx context.Context) (n int64, last []string, err error)
 func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 	j, source, target := c.src.job, c.src.owner.db, c.ws.target
 	converted := func(p pair) bool { return p.source.Family != p.target.Family }
-	// A subquery in a condition would read tables of the target.
-	asks := func(j *tableJob) bool { return strings.Contains(strings.ToLower(j.plan.Where), "select") }
+	asks := func(j *tableJob) bool { return hasSubquery(j.plan.Where) }
 	short := c.entry.read == 0 && c.entry.expected < int64(c.ws.chunkRows) // its only chunk ends with it
 	if c.ws.portable || source.Kind != target.Kind || !short && !c.src.numbered() ||
 		slices.ContainsFunc(c.src.pairs, converted) || slices.ContainsFunc(c.ws.order, asks) {
@@ -148,10 +147,9 @@ func (c *copier) rewritten(ctx context.Context) (bool, error) {
 		for _, m := range l.rivals {
 			s.conditions = append(s.conditions, c.src.links[m].link.when)
 		}
-		asks := func(when string) bool { return strings.Contains(strings.ToLower(when), "select") }
 		const signed = 63 // the highest bit makes a number negative, or too large for one
 		if l.path+l.list+l.bits.rest != "" || l.bits.low+l.bits.width > signed ||
-			slices.ContainsFunc(s.conditions, asks) {
+			slices.ContainsFunc(s.conditions, hasSubquery) {
 			return false, nil
 		}
 		if whole, err := c.whole(ctx, c.src.pairs[l.index].source); err != nil || !whole {
@@ -160,6 +158,11 @@ func (c *copier) rewritten(ctx context.Context) (bool, error) {
 		c.shifts = append(c.shifts, s)
 	}
 	return true, nil
+}
+
+// hasSubquery reports whether a condition may have a subquery, which would read tables of the target.
+func hasSubquery(condition string) bool {
+	return strings.Contains(strings.ToLower(condition), "select")
 }
 
 // whole reports whether a column has whole numbers, or nothing. SQLite may have anything in a column of

@@ -256,7 +256,8 @@ func (s selection) behind(src *sourceTable, after []string) string {
 }
 
 // position returns where the last of so many rows is that follow a position. Its values are whole numbers, as
-// they stand in statements. Rows without such a key were few when they were counted.
+// they stand in statements. A table without such a key goes in one chunk. If that is full, rows have come
+// since they were counted.
 func (s selection) position(ctx context.Context, src *sourceTable, after []string,
 	rows int64) ([]string, error) {
 	if rows == 0 {

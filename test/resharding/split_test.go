@@ -455,29 +455,40 @@ func TestAReshardingKnowsTheOrderOfItsDatabases(t *testing.T) {
 	})
 }
 
+// besideMore returns a program with one database, and a program with that one and a second one. starts is what one
+// says that starts with the first one only.
+func besideMore(t *testing.T, target dbtest.Target) (small, large *program, starts func() error) {
+	t.Helper()
+	dsn := target.DSN(t)
+	db := target.OpenDSN(t, dsn, nil)
+	small = startRouter(t, db)
+	plugin := db.Plugins["snowflake"]
+	both := []*gorm.DB{target.OpenDSN(t, dsn, nil), target.Open(t, nil)}
+	for _, other := range both {
+		must(t, other.Use(plugin), "Use")
+	}
+	large = routerOn(t, both...)
+	must(t, large.router.AutoMigrate(t.Context()), "AutoMigrate")
+	return small, large, func() error {
+		late := target.OpenDSN(t, dsn, nil)
+		must(t, late.Use(plugin), "Use")
+		_, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{late}},
+			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		return err
+	}
+}
+
 // A program that does not know the database of a shard would store its rows elsewhere.
 func TestAProgramWithoutTheDatabaseOfAShardIsRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		dsn := target.DSN(t)
-		db, more := target.OpenDSN(t, dsn, nil), target.Open(t, nil)
-		small := startRouter(t, db)
+		small, mover, starts := besideMore(t, target)
 		orders := small.create(40)
-		plugin := db.Plugins["snowflake"]
-		both := []*gorm.DB{target.OpenDSN(t, dsn, nil), more}
-		for _, other := range both {
-			must(t, other.Use(plugin), "Use")
-		}
-		mover := routerOn(t, both...)
-		must(t, mover.router.AutoMigrate(t.Context()), "AutoMigrate")
 		_, err := resharding.Split(t.Context(), mover.router, shardOne, 2, 0, 1)
 		must(t, err, "Split")
 		mover.finds(orders, "after the split")
 
-		late := target.OpenDSN(t, dsn, nil)
-		must(t, late.Use(plugin), "Use")
-		_, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{late}},
-			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		err = starts()
 		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a program that starts")
 		suite.Says(t, err, "add those to Databases")
 	})
@@ -488,17 +499,8 @@ func TestAProgramWithoutTheDatabaseOfAShardIsRefused(t *testing.T) {
 func TestAProgramWithoutTheDatabaseOfAMovedShardIsToldToAddIt(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		dsn := target.DSN(t)
-		db, more := target.OpenDSN(t, dsn, nil), target.Open(t, nil)
-		small := startRouter(t, db)
+		small, mover, starts := besideMore(t, target)
 		orders := small.create(40)
-		plugin := db.Plugins["snowflake"]
-		both := []*gorm.DB{target.OpenDSN(t, dsn, nil), more}
-		for _, other := range both {
-			must(t, other.Use(plugin), "Use")
-		}
-		mover := routerOn(t, both...)
-		must(t, mover.router.AutoMigrate(t.Context()), "AutoMigrate")
 		_, err := resharding.Move(t.Context(), mover.router, shardOne, 1)
 		must(t, err, "Move")
 		mover.finds(orders, "after the move")
@@ -510,10 +512,7 @@ func TestAProgramWithoutTheDatabaseOfAMovedShardIsToldToAddIt(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it has said so after %v", took)
 		}
-		late := target.OpenDSN(t, dsn, nil)
-		must(t, late.Use(plugin), "Use")
-		_, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: []*gorm.DB{late}},
-			&splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		err = starts()
 		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "a program that starts")
 		suite.Says(t, err, "shard 1 of 4", "add the database that has it to Databases")
 		if strings.Contains(err.Error(), "held =") {

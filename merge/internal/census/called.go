@@ -317,6 +317,7 @@ func (l *caller) values(col Column) [][]int64 {
 			}
 			all[i], filled = append(all[i], n), true
 		}
+		slices.Sort(all[i]) // texts have another order
 	}
 	if !filled {
 		return nil

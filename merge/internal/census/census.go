@@ -1,7 +1,7 @@
 // Package census finds references in data. It asks each server how many values of each integer column are
 // keys of which table, and judges the answers, because the databases of most games declare no foreign keys.
 //
-// A table of few rows is read once, and then the program answers all questions about its whole numbers, which
+// A table of few rows is read by the program, which then answers all questions about its whole numbers. They
 // are many: one for each two columns. All other questions about a server are answered by its own database.
 // Both are bounded, so the memory that a census takes does not grow with the rows.
 package census

@@ -95,14 +95,6 @@ func (h holdings) size() (bytes int) {
 	return bytes
 }
 
-// orZero returns 0 for NULL.
-func orZero(x int64) int64 {
-	if x == null {
-		return 0
-	}
-	return x
-}
-
 // readTable reads the whole numbers of a table of so many rows, and the texts of few kinds. It returns nil if
 // these take more than so many bytes, or if there are none.
 func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) holdings {

@@ -767,7 +767,7 @@ func (c *Census) sectionOf(col Column, server int, keys span, key Column) (s spa
 				hits++
 			}
 		}
-		return s, hits, keys.around().count(slices.Values(all)), next
+		return s, hits, keys.around().count(all), next
 	}
 	joins := joined{c: c, server: server}
 	hit, inside := joins.hit(key), "CASE WHEN "+keys.covers("v.x")+" THEN "

@@ -515,8 +515,8 @@ func (c *Census) setOf(server int, key Column) *keySet {
 }
 
 // hold returns the whole numbers of a table that has few rows, and nil for others. A table for which there is
-// room is read once. Any other is forgotten when the next one of its server comes: tables are asked for in
-// turn, and so those which came first are worth as much as the last.
+// room is read once. Any other one is dropped when the next such table of its server is read. A census goes
+// through all tables several times: if the oldest ones were dropped, each of them would be read every time.
 func (c *Census) hold(server int, table string) holdings {
 	of := serverKey{server, Column{Table: table}}
 	if held, known := c.held[of]; known {
@@ -632,7 +632,7 @@ func (c *Census) among(key Column, server int, all []int64) against {
 	hits := c.keysAmong(c.servers[server], key, all)
 	s := span{distinct: int64(len(all)), min: slices.Min(all), max: slices.Max(all)}
 	a := c.against(key, server, s, s.distinct, hits, 0)
-	a.within = c.spans[key][server].count(slices.Values(all))
+	a.within = c.spans[key][server].count(all)
 	return a
 }
 
@@ -800,7 +800,7 @@ func (c *Census) countFew(col Column, server int, all []match, condition string)
 		return false
 	}
 	hits := c.hitsAmong(server, col, all, few)
-	within := func(s span) int64 { return s.count(slices.Values(few)) }
+	within := func(s span) int64 { return s.count(few) }
 	for n := range all {
 		m, k := &all[n], c.spans[all[n].key][server]
 		near, met, overlaps := int64(0), int64(0), overlap(all[n])

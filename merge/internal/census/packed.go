@@ -226,7 +226,7 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	looked := 0
 	for _, row := range rows.order(t.Primary, len(numbers)) {
 		if a, b := rows[low].at(row), rows[high].at(row); (a > 0 || b > 0) && looked < packedSample {
-			numbers[row] = orZero(a) + orZero(b)*half
+			numbers[row] = max(a, 0) + max(b, 0)*half
 			looked++
 		}
 	}
@@ -236,7 +236,7 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 		return
 	}
 	p.addAll(where, server, all, 0)
-	most := max(slices.Max(all), 0)
+	most := slices.Max(all)
 	for _, name := range names[2:] {
 		if kinds[name] == nil {
 			kinds[name] = rows.byValue(name)
@@ -583,7 +583,7 @@ func (p *packer) near(col Column, where part) Finding {
 	for _, key := range p.c.keys {
 		var all, near, hits int64
 		for i, values := range p.parts[where].sorted {
-			all, near = all+int64(len(values)), near+p.c.spans[key][i].among(values)
+			all, near = all+int64(len(values)), near+p.c.spans[key][i].count(values)
 		}
 		for i, d := range p.c.servers {
 			if near > 0 && 2*near >= all { // the range has said it, which costs nothing
@@ -605,7 +605,7 @@ func (p *packer) compare(called Column, where part, key Column) match {
 		least = 7
 	}
 	for i, values := range e.sorted { // the range first, since that costs nothing
-		if p.c.spans[key][i].among(values)*10 < int64(len(values))*least {
+		if p.c.spans[key][i].count(values)*10 < int64(len(values))*least {
 			return match{}
 		}
 	}

@@ -2,7 +2,6 @@ package census
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -53,18 +52,8 @@ func numberIn(text string) (n int64, ok bool) {
 	return n, err == nil || large == nil
 }
 
-// count counts the numbers that lie in the span.
-func (s span) count(all iter.Seq[int64]) (within int64) {
-	for n := range all {
-		if s.holds(n) {
-			within++
-		}
-	}
-	return within
-}
-
-// among counts those of some numbers, which are in their order, that lie in the span.
-func (s span) among(sorted []int64) int64 {
+// count counts those of some numbers, which are in their order, that lie in the span.
+func (s span) count(sorted []int64) int64 {
 	from, _ := slices.BinarySearch(sorted, s.min)
 	to := len(sorted)
 	if s.max < math.MaxInt64 {
