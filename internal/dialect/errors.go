@@ -126,10 +126,11 @@ func Forbidden(err error) bool {
 }
 
 // Interrupted reports whether a server has not answered a statement: its connection was lost, which has no
-// code, or somebody has ended the connection, the statement or the server. It is not for SQLite.
+// code, or somebody has ended the connection, the statement or the server, or the server is a node of Galera
+// (1047) that is cut off from the others. It is not for SQLite.
 func Interrupted(err error) bool {
-	return err != nil && among(err, "", "57014", "57P01", "57P02", "57P03", "57P05", "1053", "1317", "1927",
-		"1969", "3024")
+	return err != nil && among(err, "", "57014", "57P01", "57P02", "57P03", "57P05", "1047", "1053", "1317",
+		"1927", "1969", "3024")
 }
 
 // Full reports whether the disk is full, or the database has its greatest size.

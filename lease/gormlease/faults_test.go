@@ -179,6 +179,36 @@ func TestAConnectionThatIsLostAtTheStartIsNoFaultOfTheTable(t *testing.T) {
 	}
 }
 
+// A node of Galera that is cut off from the others, or has just come back, refuses what is about a table with this
+// error, and answers everything else.
+func TestANodeOfGaleraThatIsNotPreparedIsNoFaultOfTheTable(t *testing.T) {
+	t.Parallel()
+	target := dbtest.Named("mariadb")
+	for _, table := range []string{"snowflake_nodes", "snowflake_authority"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			dsn := target.DSN(t)
+			db := target.OpenDSN(t, dsn, nil)
+			plugin := snowflakeplugin.New()
+			must(t, db.Use(plugin))
+			must(t, plugin.Close(t.Context()))
+			for _, statement := range []string{
+				"CREATE FUNCTION prepared() RETURNS INT BEGIN SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1047, " +
+					"MESSAGE_TEXT = 'WSREP has not yet prepared node for application use'; RETURN 1; END",
+				"RENAME TABLE " + table + " TO hidden",
+				"CREATE VIEW " + table + " AS SELECT * FROM hidden WHERE prepared() = 1",
+			} {
+				exec(t, db, statement)
+			}
+			err := target.OpenDSN(t, dsn, nil).Use(snowflakeplugin.New())
+			complains(t, err, lease.ErrStore, "WSREP has not yet prepared node")
+			if !snowflakeplugin.Retryable(err) || strings.Contains(err.Error(), "CREATE TABLE") {
+				t.Errorf("the table is blamed: %v", err)
+			}
+		})
+	}
+}
+
 func TestAStoreWhoseTableIsLockedGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, target := range oneServer(t) {
