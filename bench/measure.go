@@ -16,7 +16,7 @@ type measure struct {
 	name, unit string
 	// rounds is how often it visits each peer at most; 0 stands for every round.
 	rounds int
-	of     func(p peer) (float64, error)
+	figure func(p peer) (float64, error)
 }
 
 // errNone is the result of a measure that a peer has no figure for.
@@ -30,18 +30,18 @@ const perIDUnit = "ns/ID"
 
 func measures() []measure {
 	return []measure{
-		{name: "one goroutine", unit: perIDUnit, of: perID(1)},
-		{name: "all cores", unit: perIDUnit, of: perID(runtime.GOMAXPROCS(0))},
-		{name: "1,000 from idle", unit: perIDUnit, of: func(p peer) (float64, error) {
+		{name: "one goroutine", unit: perIDUnit, figure: perID(1)},
+		{name: "all cores", unit: perIDUnit, figure: perID(runtime.GOMAXPROCS(0))},
+		{name: "1,000 from idle", unit: perIDUnit, figure: func(p peer) (float64, error) {
 			return fromIdle(p, func(s series) error { return s.run(1000) })
 		}},
-		{name: "1,000,000 from idle", unit: perIDUnit, rounds: 9, of: opened(million)},
-		{name: "batch of 1,000", unit: perIDUnit, of: batch},
-		{name: "allocations", unit: "per ID", rounds: 1, of: opened(allocations)},
-		{name: "CPU of one goroutine that wants more", unit: "cores", of: opened(processor)},
-		{name: "lead after 100 ms", unit: "ms", of: lead},
-		{name: "steps back in order", unit: "of 100,000", rounds: 1, of: opened(disorder)},
-		{name: "repeated after a restart", unit: "of 20,000", rounds: 1, of: repeated},
+		{name: "1,000,000 from idle", unit: perIDUnit, rounds: 9, figure: opened(million)},
+		{name: "batch of 1,000", unit: perIDUnit, figure: batch},
+		{name: "allocations", unit: "per ID", rounds: 1, figure: opened(allocations)},
+		{name: "CPU of one goroutine that wants more", unit: "cores", figure: opened(processor)},
+		{name: "lead after 100 ms", unit: "ms", figure: lead},
+		{name: "steps back in order", unit: "of 100,000", rounds: 1, figure: opened(disorder)},
+		{name: "repeated after a restart", unit: "of 20,000", rounds: 1, figure: repeated},
 	}
 }
 

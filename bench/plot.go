@@ -58,7 +58,7 @@ func (r *report) plot(name string) string {
 			most *= 10
 		}
 	}
-	at := func(value float64) float64 {
+	position := func(value float64) float64 {
 		return plotLabels + plotScale*math.Log(max(value, least)/least)/math.Log(most/least)
 	}
 	height := plotTop + plotRow*len(dots) + 12
@@ -71,9 +71,9 @@ func (r *report) plot(name string) string {
 		html.EscapeString(name), html.EscapeString(f.Unit))
 	for tick := least; tick <= most; tick *= 10 {
 		fmt.Fprintf(&s, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`,
-			at(tick), at(tick), plotTop-4, height-8)
+			position(tick), position(tick), plotTop-4, height-8)
 		fmt.Fprintf(&s, `<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
-			at(tick), plotTop-10, short(tick))
+			position(tick), plotTop-10, short(tick))
 	}
 	// The values have a column of their own, where no line of the grid runs through them.
 	for i, d := range dots {
@@ -82,9 +82,9 @@ func (r *report) plot(name string) string {
 		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text>`,
 			plotLabels-plotDot-8, y+17, html.EscapeString(d.name))
 		fmt.Fprintf(&s, `<line class="range %s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`,
-			d.class, at(slices.Min(d.values)), at(slices.Max(d.values)), y+plotRow/2, y+plotRow/2)
+			d.class, position(slices.Min(d.values)), position(slices.Max(d.values)), y+plotRow/2, y+plotRow/2)
 		fmt.Fprintf(&s, `<circle class="%s" cx="%.1f" cy="%d" r="%d"/>`,
-			d.class, at(middle), y+plotRow/2, plotDot)
+			d.class, position(middle), y+plotRow/2, plotDot)
 		fmt.Fprintf(&s, `<text class="soft" x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
 			width-12, y+17, short(middle))
 	}

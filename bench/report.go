@@ -79,7 +79,7 @@ func (r *report) measure(rounds int) error {
 				visited = append(limits(), all...)
 			}
 			for _, p := range visited {
-				value, err := m.of(p)
+				value, err := m.figure(p)
 				if errors.Is(err, errNone) {
 					continue
 				}

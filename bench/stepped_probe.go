@@ -168,7 +168,7 @@ type watch struct {
 	mu   sync.Mutex
 	o    outcome // guarded by mu, like the following
 	last key
-	at   time.Time // of last
+	made time.Time // of last
 }
 
 func (w *watch) run(s series) {
@@ -199,7 +199,7 @@ func (w *watch) note(id key, err error) bool {
 	if bytes.Compare(id[:], w.greatest[:]) <= 0 {
 		w.o.Behind++
 	}
-	w.last, w.at = id, time.Now()
+	w.last, w.made = id, time.Now()
 	return true
 }
 
@@ -207,7 +207,7 @@ func (w *watch) outcome(p peer) outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if o := &w.o; p.timeOf != nil && o.Made > 0 {
-		lead := ms(p.timeOf(w.last).Sub(w.at.Round(0))) // by the wall clock
+		lead := ms(p.timeOf(w.last).Sub(w.made.Round(0))) // by the wall clock
 		o.LeadMS = &lead
 	}
 	return w.o

@@ -31,9 +31,9 @@ type indexRow struct {
 // foreignRow is one column of a foreign key.
 type foreignRow struct{ Table, Name, Column, Parent, Refers string }
 
-// in returns the element of a list that a row of a table belongs to, by its name. The row is the first one if
-// there is none.
-func in[T any](list *[]T, places map[[2]string]int, table, name string, first T) *T {
+// element returns the element of a list that a row of a table belongs to, by its name. The row is the first
+// one if there is none.
+func element[T any](list *[]T, places map[[2]string]int, table, name string, first T) *T {
 	i, known := places[[2]string{table, name}]
 	if !known {
 		i = len(*list)
@@ -80,7 +80,7 @@ func (r *reader) read(ctx context.Context) (err error) {
 	}
 	places := map[[2]string]int{}
 	for _, row := range foreigns {
-		f := in(&r.foreigns, places, row.Table, row.Name,
+		f := element(&r.foreigns, places, row.Table, row.Name,
 			foreign{Name: row.Name, Table: row.Table, Parent: row.Parent})
 		f.Columns, f.Refers = append(f.Columns, row.Column), append(f.Refers, row.Refers)
 	}
@@ -91,7 +91,7 @@ func (r *reader) read(ctx context.Context) (err error) {
 			return err
 		}
 		for _, row := range rows {
-			u := in(&r.uniques, places, row.Table, row.Index, unique{table: row.Table, primary: row.Primary})
+			u := element(&r.uniques, places, row.Table, row.Index, unique{table: row.Table, primary: row.Primary})
 			u.columns = append(u.columns, row.Column)
 		}
 	}

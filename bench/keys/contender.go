@@ -74,11 +74,11 @@ func (c *contender) grow(ctx context.Context, batches int) (perSecond float64, e
 			if _, err := statement.ExecContext(ctx, c.values(keys, size)...); err != nil {
 				return err
 			}
-			at := rand.IntN(len(keys))
+			i := rand.IntN(len(keys))
 			if c.column == auto {
-				keys[at] = int64(c.stored + at + 1)
+				keys[i] = int64(c.stored + i + 1)
 			}
-			c.sample = append(c.sample, keys[at])
+			c.sample = append(c.sample, keys[i])
 			c.stored += size
 		}
 		perSecond = rate(batches*size, began)

@@ -111,8 +111,8 @@ func (r report) tables() string {
 // thousands writes a whole number in groups of three digits.
 func thousands(value float64) string {
 	digits := []byte(fmt.Sprintf("%.0f", value))
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = slices.Insert(digits, at, ',')
+	for end := len(digits) - 3; end > 0; end -= 3 {
+		digits = slices.Insert(digits, end, ',')
 	}
 	return string(digits)
 }

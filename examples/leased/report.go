@@ -14,9 +14,9 @@ func (s *story) print(w io.Writer) error {
 	}
 	fmt.Fprint(w, "Three processes on one SQLite file, with two numbers to lease. ")
 	fmt.Fprintf(w, "A window lasts %v.\n\n", span)
-	slices.SortStableFunc(s.lines, func(a, b line) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(s.lines, func(a, b line) int { return a.when.Compare(b.when) })
 	for _, l := range s.lines {
-		fmt.Fprintf(w, "%9s  %-2s %s\n", s.clock(l.at), l.who, l.what)
+		fmt.Fprintf(w, "%9s  %-2s %s\n", s.clock(l.when), l.who, l.what)
 	}
 	fmt.Fprint(w, "\nWho had which number until when, as the table snowflake_nodes showed it, and which IDs "+
 		"are of that window:\n\n")

@@ -38,7 +38,7 @@ type process struct {
 
 // line is one line of the report of events.
 type line struct {
-	at   time.Time
+	when time.Time
 	who  string
 	what string
 }
@@ -205,8 +205,8 @@ func (s *story) hear(e event) error {
 	return nil
 }
 
-func (s *story) note(at time.Time, who, what string) {
-	s.lines = append(s.lines, line{at, who, what})
+func (s *story) note(when time.Time, who, what string) {
+	s.lines = append(s.lines, line{when, who, what})
 }
 
 // end makes sure that no process is left.

@@ -172,12 +172,12 @@ func (s *shop) customer(ctx context.Context) error {
 		return err
 	}
 
-	items, on := 0, map[int]bool{}
+	items, seen := 0, map[int]bool{}
 	for _, order := range mine {
 		items += len(order.Items)
 	}
 	for _, visit := range came {
-		on[s.shardOf(visit.ID)] = true
+		seen[s.shardOf(visit.ID)] = true
 	}
 	table, err := s.router.Table(&Order{}, who.ID)
 	if err != nil {
@@ -185,14 +185,14 @@ func (s *shop) customer(ctx context.Context) error {
 	}
 	s.say("  %s: %d orders with %d items, all in %s and the items on the same shard\n",
 		who.Name, len(mine), items, table)
-	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(on), shards)
+	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(seen), shards)
 	all, err := s.router.Scopes(ofWho).Count(ctx, &Order{})
 	if err != nil {
 		return err
 	}
 	s.check(all == int64(len(mine)) && all == orders/customers && items == 2*len(mine),
 		"the one shard has all orders, and the others have none")
-	s.check(len(came) == visits/customers && len(on) > 1, "all shards together have all visits")
+	s.check(len(came) == visits/customers && len(seen) > 1, "all shards together have all visits")
 	return nil
 }
 

@@ -166,11 +166,11 @@ func (k Kind) AsText(expression string) string {
 
 // Remainder returns the expression for a remainder. MariaDB has no operator for it in the mode ORACLE, and
 // SQLite no function for whole numbers.
-func (k Kind) Remainder(of string, divisor int) string {
+func (k Kind) Remainder(number string, divisor int) string {
 	if k == MySQL {
-		return fmt.Sprintf("MOD(%s, %d)", of, divisor)
+		return fmt.Sprintf("MOD(%s, %d)", number, divisor)
 	}
-	return fmt.Sprintf("%s %% %d", of, divisor)
+	return fmt.Sprintf("%s %% %d", number, divisor)
 }
 
 // Fold returns a name as it is compared with others: PostgreSQL alone tells names apart by the case of their

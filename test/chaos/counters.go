@@ -126,7 +126,7 @@ func (s noting) Claim(ctx context.Context, name string, n int64) (int64, error) 
 }
 
 func (s noting) ClaimOn(ctx context.Context, name string, n int64, t segment.Terms) (int64, error) {
-	on, ok := s.Ledger.(segment.TermsStore)
+	store, ok := s.Ledger.(segment.TermsStore)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -134,7 +134,7 @@ func (s noting) ClaimOn(ctx context.Context, name string, n int64, t segment.Ter
 		return 0, err
 	}
 	defer s.gate.leave()
-	first, err := on.ClaimOn(ctx, name, n, t)
+	first, err := store.ClaimOn(ctx, name, n, t)
 	return first, s.note(err)
 }
 

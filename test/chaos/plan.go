@@ -67,17 +67,17 @@ func plan(random *rand.Rand, workers int, length, span time.Duration, server boo
 
 // planRestarts draws when the server is away: every other time longer than a window lasts.
 func planRestarts(random *rand.Rand, length, span time.Duration) (faults []fault) {
-	at := calmBefore + between(random, 0, span)
+	begin := calmBefore + between(random, 0, span)
 	for long := false; ; long = !long {
 		away := between(random, 0, span/2)
 		if long {
 			away = between(random, span, maxSpans*span)
 		}
-		if at+away > length-calmAfter {
+		if begin+away > length-calmAfter {
 			return faults
 		}
-		faults = append(faults, fault{kind: restart, worker: -1, from: at, until: at + away})
-		at += away + calmAfter + between(random, 0, 2*span)
+		faults = append(faults, fault{kind: restart, worker: -1, from: begin, until: begin + away})
+		begin += away + calmAfter + between(random, 0, 2*span)
 	}
 }
 
@@ -98,35 +98,35 @@ func planWorker(
 	if server {
 		kinds = append(kinds, cut, oneWay)
 	}
-	at := between(random, 0, span)
+	begin := between(random, 0, span)
 	for {
 		for _, n := range random.Perm(len(kinds)) {
 			f := planOne(random, kinds[n], worker, span)
 			for _, c := range calm { // they are sorted
-				if c.from < at+f.until && at < c.until {
-					at = c.until + between(random, 0, span/4)
+				if c.from < begin+f.until && begin < c.until {
+					begin = c.until + between(random, 0, span/4)
 				}
 			}
-			f.from, f.until = at, at+f.until
+			f.from, f.until = begin, begin+f.until
 			if f.until > length {
 				return faults
 			}
 			faults = append(faults, f)
-			at = f.until + between(random, span/4, 2*span)
+			begin = f.until + between(random, span/4, 2*span)
 		}
 	}
 }
 
 // planOne draws a fault that begins at 0.
-func planOne(random *rand.Rand, of kind, worker int, span time.Duration) fault {
-	f := fault{kind: of, worker: worker, late: random.IntN(2) == 0}
-	switch of {
+func planOne(random *rand.Rand, what kind, worker int, span time.Duration) fault {
+	f := fault{kind: what, worker: worker, late: random.IntN(2) == 0}
+	switch what {
 	case kill:
 		f.until = between(random, 0, span)
 	default:
 		f.until = between(random, span/10, maxSpans*span)
 	}
-	if of == step {
+	if what == step {
 		f.offset = between(random, -maxOffset, maxOffset)
 	}
 	return f

@@ -129,8 +129,8 @@ func (r *runner) hire(i int) *process {
 func (r *runner) disturb(faults []fault) {
 	r.tb.Helper()
 	type edge struct {
-		at time.Duration
-		do func()
+		when time.Duration
+		do   func()
 	}
 	var edges []edge
 	zero := time.Now()
@@ -152,9 +152,9 @@ func (r *runner) disturb(faults []fault) {
 		edges = append(edges, edge{f.from, begin}, edge{f.until, end})
 	}
 	edges = append(edges, edge{r.Length, func() {}})
-	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.when, b.when) })
 	for _, e := range edges {
-		time.Sleep(time.Until(zero.Add(e.at)))
+		time.Sleep(time.Until(zero.Add(e.when)))
 		e.do()
 	}
 }

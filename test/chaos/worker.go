@@ -98,8 +98,8 @@ type clock struct {
 }
 
 func (c *clock) now() time.Time {
-	if at := c.stopped.Load(); at != 0 {
-		return time.Unix(0, at)
+	if stopped := c.stopped.Load(); stopped != 0 {
+		return time.Unix(0, stopped)
 	}
 	return time.Now().Add(time.Duration(c.offset.Load()))
 }
@@ -125,9 +125,9 @@ func say(word string) { fmt.Println(word) }
 
 // listen carries out each command that it reads. It ends the process when nobody is left to give any.
 func (o order) listen(commands io.Reader, c *clock, g *gate) {
-	in := bufio.NewScanner(commands)
-	for in.Scan() {
-		word, text, _ := strings.Cut(in.Text(), " ")
+	lines := bufio.NewScanner(commands)
+	for lines.Scan() {
+		word, text, _ := strings.Cut(lines.Text(), " ")
 		number, err := int64(0), error(nil)
 		if text != "" {
 			number, err = strconv.ParseInt(text, 10, 64)
@@ -145,7 +145,7 @@ func (o order) listen(commands io.Reader, c *clock, g *gate) {
 		case word == wordOpen && o.Gated:
 			g.open()
 		default:
-			fmt.Fprintf(os.Stderr, "this is no command: %q\n", in.Text())
+			fmt.Fprintf(os.Stderr, "this is no command: %q\n", lines.Text())
 			os.Exit(2)
 		}
 		say(wordDone)

@@ -287,9 +287,9 @@ func (s *server) admit(tb testing.TB) {
 func (s *server) takeSpare() (one spare, found bool) {
 	spares.mu.Lock()
 	defer spares.mu.Unlock()
-	if n := len(spares.of[s]); n > 0 {
-		one, found = spares.of[s][n-1], true
-		spares.of[s] = spares.of[s][:n-1]
+	if n := len(spares.byServer[s]); n > 0 {
+		one, found = spares.byServer[s][n-1], true
+		spares.byServer[s] = spares.byServer[s][:n-1]
 	}
 	return one, found
 }
@@ -306,10 +306,10 @@ func (s *server) giveBack(ctx context.Context, tb testing.TB, one spare) bool {
 	}
 	spares.mu.Lock()
 	defer spares.mu.Unlock()
-	if spares.of == nil {
-		spares.of = map[*server][]spare{}
+	if spares.byServer == nil {
+		spares.byServer = map[*server][]spare{}
 	}
-	spares.of[s] = append(spares.of[s], one)
+	spares.byServer[s] = append(spares.byServer[s], one)
 	return true
 }
 

@@ -21,9 +21,9 @@ type spare struct {
 
 //nolint:gochecknoglobals // what a process has made, like the servers that it has found
 var spares struct {
-	mu   sync.Mutex
-	kept bool // there is somebody who drops them in the end
-	of   map[*server][]spare
+	mu       sync.Mutex
+	kept     bool // there is somebody who drops them in the end
+	byServer map[*server][]spare
 }
 
 // Main runs the tests of a package with many tests on PostgreSQL, and then the cleanups of what the package
@@ -38,7 +38,7 @@ func Main(m *testing.M, cleanups ...func()) int {
 	}
 	spares.mu.Lock()
 	defer spares.mu.Unlock()
-	for s, all := range spares.of {
+	for s, all := range spares.byServer {
 		for _, one := range all {
 			if err := s.dropSpare(one); err != nil {
 				fmt.Fprintf(os.Stderr, "dbtest: dropping a database on %s: %v\n", s.flavor.name, err)

@@ -235,7 +235,7 @@ func (b *builder) addGuilds(add adder) error {
 func (b *builder) addRoles(add adder) error {
 	r, ledger := b.rand("roles"), b.rand("ledger")
 	for i, key := range b.roles {
-		nickname := b.nicknames.of(i)
+		nickname := b.nicknames.nickname(i)
 		var guild any
 		switch {
 		case i < len(b.guilds):
@@ -306,7 +306,7 @@ func (b *builder) addRankings(add adder) error {
 		scores []int64
 	}{{"gold", b.gold}, {"level", b.level}} {
 		for place, i := range best(board.scores, placesPerBoard) {
-			err := add(board.name, int64(place+1), b.roles[i], b.nicknames.of(i), board.scores[i])
+			err := add(board.name, int64(place+1), b.roles[i], b.nicknames.nickname(i), board.scores[i])
 			if err != nil {
 				return err
 			}
@@ -405,7 +405,7 @@ func (b *builder) addLetter(add adder, r *rand.Rand, to int64) error {
 	name, gold := "The Crown", int64(0)
 	if r.IntN(5) > 0 {
 		i := r.IntN(len(b.roles))
-		from, name = b.roles[i], b.nicknames.of(i)
+		from, name = b.roles[i], b.nicknames.nickname(i)
 	}
 	if r.IntN(3) == 0 {
 		gold = r.Int64N(1000)
@@ -454,7 +454,7 @@ func (b *builder) addSettings(add adder) error {
 		{"season", strconv.Itoa(1 + r.IntN(12))},
 		{"motd", "Welcome, traveler – 欢迎!"},
 		{"market_tax", strconv.Itoa(r.IntN(10)) + "%"},
-		{"city_owner", b.nicknames.of(r.IntN(len(b.roles)))},
+		{"city_owner", b.nicknames.nickname(r.IntN(len(b.roles)))},
 		{"maintenance", "off"},
 	} {
 		if err := add(s[0], s[1], during(r)); err != nil {

@@ -153,8 +153,8 @@ type nicknames struct {
 // slot is the place of a role in the list of names.
 func (n nicknames) slot(role int) int { return int((int64(role)*n.step + n.offset) % n.roles) }
 
-// of is the nickname of a role.
-func (n nicknames) of(role int) string {
+// nickname returns the name of a role.
+func (n nicknames) nickname(role int) string {
 	slot := n.slot(role)
 	switch {
 	case slot < n.clashing:

@@ -144,7 +144,7 @@ func plan(night bool, only []string) (steps []step, err error) {
 	}
 	var rest []string
 	for _, module := range slices.Sorted(maps.Keys(packages)) {
-		with := func(race bool) (those []string) {
+		chosen := func(race bool) (those []string) {
 			for _, p := range packages[module] {
 				name := path.Join(module, p)
 				if wanted(name, only) && race == (night || isRaced(name)) {
@@ -154,7 +154,7 @@ func plan(night bool, only []string) (steps []step, err error) {
 			return those
 		}
 		for _, race := range []bool{false, true} {
-			those := with(race)
+			those := chosen(race)
 			switch {
 			case len(those) == 0:
 			case module == "." && race == night:
@@ -201,21 +201,21 @@ func tested(top string) (packages map[string][]string, err error) {
 	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	packages = map[string][]string{}
 	for _, dir := range dirs {
-		of := "."
+		home := "."
 		for _, module := range modules {
-			if len(module) > len(of) && (dir == module || strings.HasPrefix(dir, module+"/")) {
-				of = module
+			if len(module) > len(home) && (dir == module || strings.HasPrefix(dir, module+"/")) {
+				home = module
 			}
 		}
-		packages[of] = append(packages[of], strings.TrimPrefix(strings.TrimPrefix(dir, of), "/"))
+		packages[home] = append(packages[home], strings.TrimPrefix(strings.TrimPrefix(dir, home), "/"))
 	}
 	return packages, err
 }
 
 // rank is the place of a package in the order in which packages begin.
 func rank(dir string) int {
-	if at := slices.Index(dearest, dir); at >= 0 {
-		return at
+	if place := slices.Index(dearest, dir); place >= 0 {
+		return place
 	}
 	return len(dearest)
 }
