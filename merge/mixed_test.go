@@ -129,3 +129,27 @@ func TestAKindWithBackslashesSelectsTheSameRowsOnAllServers(t *testing.T) {
 func countedKeys(dialect string) string {
 	return map[string]string{"postgres": "SERIAL PRIMARY KEY", "mysql": "INT NOT NULL PRIMARY KEY AUTO_INCREMENT"}[dialect]
 }
+
+// SQLite keeps a boolean as a number that may be the key of a row by chance, which it is no longer on PostgreSQL.
+func TestANumberMayBecomeABoolean(t *testing.T) {
+	t.Parallel()
+	plan := &merge.Plan{Version: 1, Layout: merge.Layout{Preset: "game"}, Tables: map[string]*merge.TablePlan{
+		"heroes": {Policy: merge.Copy, Renumber: merge.Apart}}}
+	for i, name := range []string{"a", "b"} {
+		b := newBase(t, dbtest.Named("sqlite"))
+		b.exec(t, "CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, dead INTEGER NOT NULL)",
+			"INSERT INTO heroes VALUES (1, 0), (2, 1), (3, 1)")
+		plan.Servers = append(plan.Servers, merge.Server{Name: name, Number: int64(i + 1), DSN: b.dsn})
+	}
+	into := newBase(t, dbtest.Named("postgres"))
+	into.exec(t, "CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, dead BOOLEAN NOT NULL)")
+	plan.Target = merge.Target{Name: "s1", Number: 1, DSN: into.dsn}
+	draft, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, open(t, draft, merge.WithLock(lock)))
+	if n := into.number(t, "SELECT COUNT(*) FROM heroes WHERE dead"); n != 4 {
+		t.Errorf("%d heroes are dead, want 4", n)
+	}
+}

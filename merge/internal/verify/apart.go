@@ -130,7 +130,7 @@ func (t *trail) leads(s *side, number string) string {
 // list it is the first.
 func (t *trail) numbers(s *side) (number, from string) {
 	number = "c." + s.d.kind.quote(t.watched.Column)
-	if s.table.column(t.watched.Column).class != classNumber {
+	if c := s.table.column(t.watched.Column); c.class != classNumber || c.declared == "boolean" {
 		number = s.d.kind.leading(number)
 	}
 	from = " FROM " + s.d.kind.quote(t.child.name) + " AS c WHERE " + number + " <> 0"
