@@ -71,6 +71,21 @@ func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 			second: []string{"INSERT INTO houses (id, name) VALUES (" + id(2, 1) + ", 'Mill')", "INSERT INTO rooms VALUES (" + id(2, 2) + ", " + id(2, 1) + ")"},
 			tables: copies("houses", "rooms"), same: []string{"rooms"},
 		},
+		// The greater one of two values is not always the one whose text comes last.
+		"the greater one of two intervals": {
+			on: "postgres", schema: []string{"CREATE TABLE plays (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) UNIQUE, spent INTERVAL)"},
+			first:  []string{"INSERT INTO plays VALUES (" + id(1, 1) + ", 'a', '99 hours'), (" + id(1, 2) + ", 'b', '100 hours')"},
+			second: []string{"INSERT INTO plays VALUES (" + id(2, 1) + ", 'a', '100 hours'), (" + id(2, 2) + ", 'b', '99 hours')"},
+			tables: map[string]*merge.TablePlan{"plays": {Policy: merge.Newest, Key: []string{"name"}, By: "spent"}},
+			asks:   [][2]string{{"SELECT id FROM plays ORDER BY id", id(2, 1) + "," + id(1, 2)}},
+		},
+		"the greater one of two texts that compare without case": {
+			on: "mysql", schema: []string{"CREATE TABLE plays (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) UNIQUE, title FOLDS)"},
+			first:  []string{"INSERT INTO plays VALUES (" + id(1, 1) + ", 'a', 'a'), (" + id(1, 2) + ", 'b', 'B')"},
+			second: []string{"INSERT INTO plays VALUES (" + id(2, 1) + ", 'a', 'B'), (" + id(2, 2) + ", 'b', 'a')"},
+			tables: map[string]*merge.TablePlan{"plays": {Policy: merge.Newest, Key: []string{"name"}, By: "title"}},
+			asks:   [][2]string{{"SELECT id FROM plays ORDER BY id", id(2, 1) + "," + id(1, 2)}},
+		},
 		"an index that is unique in every element of an array": {
 			on: "mysql", flavor: "mysql",
 			schema:  []string{"CREATE TABLE bags (id BIGINT NOT NULL PRIMARY KEY, ids JSON, UNIQUE INDEX each_id ((CAST(ids AS UNSIGNED ARRAY))))"},

@@ -43,6 +43,7 @@ type heldRow struct {
 	id     sum
 	sum    sum
 	values []any
+	newer  bool // by the target, it is not below the row of the source in the column of the policy newest
 }
 
 // outcome is what is known of a row of the target.
@@ -177,7 +178,7 @@ func (n *joiner) second(row *joinedRow) {
 		h := &row.found[i]
 		found, known := n.outcome(h.id)
 		own := known && found.Owner == row.server && h.sum == row.sum
-		if own || known && stays == nil && n.comesFirst(found, row) {
+		if own || known && stays == nil && (h.newer || n.comesFirst(found, row)) {
 			stays, o = h, found
 		}
 		if own {
@@ -215,18 +216,27 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 		list[i] = t.expression("k", c)
 	}
 	l, key := lookup{d: t}, n.at(n.by.columns)
+	by, newest := n.positions[n.plan.By]
+	newest = newest && t.kind != sqlite && slices.Contains([]class{classText, classClock}, n.columns[by].class)
 	for i, row := range batch {
 		if key == nil || slices.ContainsFunc(key, func(pos int) bool { return row.values[pos] == nil }) {
 			continue
+		}
+		newer := "0"
+		if newest && row.values[by] != nil { // only a database knows the order of its intervals and collations
+			l.args = append(l.args, textOf(row.values[by]))
+			newer = fmt.Sprintf("CASE WHEN k.%s >= %s THEN 1 ELSE 0 END", t.kind.quote(n.plan.By),
+				t.kind.placeholder(len(l.args)))
 		}
 		var on []string
 		for part, pos := range key {
 			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[pos], row.values[pos]))
 		}
-		l.add(i, strings.Join(list, ", "), n.name, on)
+		l.add(i, strings.Join(append(list, newer), ", "), n.name, on)
 	}
 	l.each(ctx, func(i int, values []any) {
-		held := n.held(values)
+		held := n.held(values[:len(list)])
+		held.newer = textOf(values[len(list)]) == "1"
 		if !slices.ContainsFunc(batch[i].found, func(h heldRow) bool { return h.id == held.id }) {
 			batch[i].found = append(batch[i].found, held)
 		}
