@@ -850,19 +850,17 @@ func (d *drafter) copiesOf(parent string) []NameCopy {
 	return copies
 }
 
-// leftOut drafts the list of what is left out.
+// leftOut drafts the list of what is left out. Nobody but its author may say that rows are.
 func (d *drafter) leftOut(known []LeftOut) []LeftOut {
 	all := slices.Clone(known)
 	for _, s := range d.ws.servers {
 		for _, o := range s.db.Objects {
 			note := "the migrations make it"
-			if o.Rows {
-				note = "REVIEW: its rows are not copied"
-			}
 			if o.What != "" {
 				note += "; " + o.What
 			}
-			if !slices.ContainsFunc(all, func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }) {
+			same := func(l LeftOut) bool { return l.Kind == o.Kind && l.Name == o.Name }
+			if !o.Rows && !slices.ContainsFunc(all, same) {
 				all = append(all, LeftOut{Kind: o.Kind, Name: o.Name, Note: note})
 			}
 		}

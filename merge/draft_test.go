@@ -23,6 +23,18 @@ func draftOf(t *testing.T, plan *merge.Plan) *merge.Plan {
 	return drafted
 }
 
+// TestADraftLeavesNoRowsBehind that lie in another schema. What migrations make anew is listed as left out.
+func TestADraftLeavesNoRowsBehind(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE VIEW now AS SELECT 1 AS n", "CREATE SCHEMA config", "CREATE TABLE config.maps (id BIGINT)"}
+	_, into, plan := small(t, dbtest.Named("postgres"), schema, nil, nil, nil)
+	draft := draftOf(t, plan)
+	if len(draft.LeftOut) != 1 || draft.LeftOut[0].Name != "now" {
+		t.Errorf("the draft leaves out %+v", draft.LeftOut)
+	}
+	refused(t, into, draft, merge.CodeLeftOut, "config.maps")
+}
+
 func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
