@@ -722,9 +722,6 @@ func (d *drafter) renumbered(t *sqldb.Table) bool {
 // made the values, because they are keys of rows that are apart, or because those of different servers lie in
 // different ranges, such as the number of the server. The check looks at every row of such a key.
 func (d *drafter) apart(t *sqldb.Table, c *sqldb.Column) bool {
-	if c.Family == sqldb.FamilyUUID {
-		return true
-	}
 	child := place{t.Name, c.Name}
 	if known, ok := d.spans[child]; ok {
 		return known
@@ -785,19 +782,24 @@ func (d *drafter) rangesApart(table, column string) bool {
 // uuid is how a UUID is written.
 var uuid = regexp.MustCompile("(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 
-// uuids reports whether the first texts of a column are UUIDs, of which each server makes its own.
+// uuids reports whether the first values of a column are UUIDs, of which each server makes its own. Those of
+// players whom all servers know, and of rows that every server was installed with, are no such UUIDs.
 func (d *drafter) uuids(table, column string) (all bool) {
+	seen := map[string]int{}
 	for i, db := range d.having(table, column) {
-		if db.Tables[table].Column(column).Family != sqldb.FamilyText {
+		family := db.Tables[table].Column(column).Family
+		if family != sqldb.FamilyText && family != sqldb.FamilyUUID {
 			continue
 		}
+		all = all || family == sqldb.FamilyUUID
 		text, where := d.reading(i, table, column)
-		rows := d.Rows(db, db.SQL("SELECT ", text, where, " <> '' LIMIT 100"))
-		other := func(row []string) bool { return !uuid.MatchString(row[0]) }
-		if slices.ContainsFunc(rows, other) {
-			return false
+		for _, row := range d.Rows(db, db.SQL("SELECT ", text, where, " <> '' ORDER BY 1 LIMIT 100")) {
+			server, known := seen[row[0]]
+			if known && server != i || family == sqldb.FamilyText && !uuid.MatchString(row[0]) {
+				return false
+			}
+			seen[row[0]], all = i, true
 		}
-		all = all || len(rows) > 0
 	}
 	return all
 }
