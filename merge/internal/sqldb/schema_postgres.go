@@ -63,7 +63,7 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			JOIN pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = o.conkey[k.n]
 			JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = o.confkey[k.n]
 			WHERE o.contype = 'f' AND o.conparentid = 0 AND c.relnamespace = {here}
-			ORDER BY c.relname, o.conname, k.n`, references()},
+			AND p.relnamespace = c.relnamespace ORDER BY c.relname, o.conname, k.n`, references()},
 		// Those of a partition act on rows that are written to its table. Those for replicas only act nowhere
 		// else.
 		reading{`SELECT DISTINCT c.relname, t.tgname FROM pg_trigger t
