@@ -71,7 +71,7 @@ func newChecker(ctx context.Context, ws *workspace, d *decisions) *checker {
 func (c *checker) check() (*CheckReport, error) {
 	began := time.Now()
 	if c.look(); c.Err != nil {
-		return nil, fmt.Errorf("check: %w", c.Err)
+		return nil, fmt.Errorf("check: %w", withCause(c.Ctx, c.Err))
 	}
 	return c.finish(began), nil
 }

@@ -32,9 +32,9 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 	maps.Copy(drafted.Identities, plan.Identities)
 	ws, err := openWorkspace(ctx, &drafted, opts)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, withCause(ctx, err)
 	}
-	defer func() { err = errors.Join(err, ws.close()) }()
+	defer func() { err = withCause(ctx, errors.Join(err, ws.close())) }()
 	d := newDrafter(ws)
 	lock, err := d.find(ctx)
 	if err != nil {

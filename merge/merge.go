@@ -26,7 +26,7 @@ type Merge struct {
 func Open(ctx context.Context, plan *Plan, opts ...Option) (*Merge, error) {
 	ws, err := openWorkspace(ctx, plan, opts)
 	if err != nil {
-		return nil, err
+		return nil, withCause(ctx, err)
 	}
 	return &Merge{ws: ws}, nil
 }
@@ -35,11 +35,12 @@ func Open(ctx context.Context, plan *Plan, opts ...Option) (*Merge, error) {
 func (m *Merge) Close() error { return m.ws.close() }
 
 // Check looks for everything that stands against the merge. It writes nothing but temporary tables in the
-// session of the target. The report says what it found; an error means that the check itself failed.
+// session of the target. The report says what it found; an error means that the check itself failed. When ctx
+// has ended, a connection may be lost; then open a new Merge.
 func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 	state, err := m.ws.journal.state(ctx)
 	if err != nil {
-		return nil, err
+		return nil, withCause(ctx, err)
 	}
 	if state.name != "" {
 		report := &CheckReport{Plan: m.ws.given.Hash(), Verdict: Undecided}

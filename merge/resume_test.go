@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
@@ -109,6 +110,32 @@ func TestARunEndsWithItsContextAndGoesOnAfterwards(t *testing.T) {
 			t.Errorf("the run ended with %v", err)
 		}
 		run(t, open(t, plan, merge.WithChunk(20)))
+	})
+}
+
+// A driver may only say that its connection is closed.
+func TestACheckAndADraftSayThatTheyWereCanceled(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		_, _, plan := games(t, []dbtest.Target{target, target}, target, gameworld.Config{Roles: 30, Clash: 0.3})
+		for wait := 4 * time.Millisecond; wait < 400*time.Millisecond; wait = wait * 3 / 2 {
+			m, err := merge.Open(t.Context(), plan, merge.WithOpener(opener))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(wait, cancel)
+			if _, err := m.Check(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("after %v the check says %v", wait, err)
+			}
+			_ = m.Close() // the connections may be gone
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(wait, cancel)
+			if _, _, err := merge.Draft(ctx, plan, merge.WithOpener(opener)); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("after %v the draft says %v", wait, err)
+			}
+			cancel()
+		}
 	})
 }
 
