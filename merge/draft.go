@@ -649,7 +649,10 @@ func (d *drafter) candidates(
 	if counted {
 		either = " (either with renumber: true, since the keys are counted)"
 	}
-	keyed := len(t.Primary) > 0
+	keyed, once := len(t.Primary) > 0, ""
+	if !keyed {
+		once = ", once " + covered(t, k) + " is the primary key on the servers and in the target"
+	}
 	number := func(c *sqldb.Column) bool { return c.Family == sqldb.FamilyInt }
 	example, i := "", slices.IndexFunc(columnsIn(t, k), number)
 	if i >= 0 {
@@ -668,8 +671,8 @@ func (d *drafter) candidates(
 			"rename, with column: " + name + ", if it is a name that one of the rows can give up"},
 		{example != "", "copy, if a column of the key holds keys of another table: list it under that table, " +
 			"as in identities: {OTHER_TABLE: {in: [" + example + "]}}"},
-		{keyed, "keep_first, or newest with by:, if rows that are equal mean the same on all servers, such as " +
-			"a setting: one of them stays" + either},
+		{true, "keep_first, or newest with by:" + once + ", if rows that are equal mean the same on all " +
+			"servers, such as a setting: one of them stays" + either},
 		{keyed && d.adds(t), "sum, if they are counters whose numbers are added up" + either},
 		{true, "rebuild, if the game computes the rows anew"},
 		{true, "copy, if no two servers have equal ones, which check finds out"},

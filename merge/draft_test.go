@@ -35,6 +35,16 @@ func TestADraftLeavesNoRowsBehind(t *testing.T) {
 	refused(t, into, draft, merge.CodeLeftOut, "config.maps")
 }
 
+// A unique key can be made the primary key, which the policies for rows that become one need.
+func TestADraftSaysWhatATableWithoutAPrimaryKeyNeeds(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		rows := []string{"INSERT INTO settings VALUES ('motd', 1), ('rate', 2)"}
+		_, into, plan := small(t, target, []string{"CREATE TABLE settings (name VARCHAR(9) NOT NULL UNIQUE, n INTEGER)"}, nil, rows, rows)
+		refused(t, into, draftOf(t, plan), merge.CodeUndecided, "keep_first, or newest with by:, once (name) is the primary key")
+	})
+}
+
 func TestADraftHasAPolicyForEveryTable(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
