@@ -459,9 +459,9 @@ func (c *schemaCheck) circles() {
 		switch {
 		case loop.stuck && waits:
 			c.report.problem(Problem{Code: CodeCircle, Table: p.Table,
-				Message: "the foreign keys form a circle, and none of its columns can be NULL",
-				Remedy: "make one of the columns nullable in the target, or drop the constraint until the merge " +
-					"is done"})
+				Message: "the foreign keys form a circle, and none of its columns can be NULL: " + p.Message,
+				Remedy: "make one of the columns nullable in the target; or drop its constraint until the merge " +
+					"is done, and list the column under identities: of the plan, so that it is still followed"})
 			continue
 		case !waits:
 			p.Message += "; verify looks at foreign keys when all rows are there"

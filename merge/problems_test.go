@@ -216,6 +216,41 @@ func TestACircleInWhichNothingCanBeNullIsRefusedWhereForeignKeysCannotWait(t *te
 	})
 }
 
+// Guilds need a leader and roles a guild. On PostgreSQL, the remedy is followed.
+func TestTwoTablesOfWhichEachNeedsTheOtherAreMerged(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		leader := "INT NOT NULL"
+		if target.Dialect == "sqlite" {
+			leader += " REFERENCES roles (id)"
+		}
+		schema := []string{"CREATE TABLE guilds (id INT NOT NULL PRIMARY KEY, leader " + leader + ", tag VARCHAR(9))",
+			"CREATE TABLE roles (id INT NOT NULL PRIMARY KEY, guild INT NOT NULL, tag VARCHAR(9), FOREIGN KEY (guild) REFERENCES guilds (id))"}
+		if target.Dialect != "sqlite" {
+			schema = append(schema, "ALTER TABLE guilds ADD CONSTRAINT leads FOREIGN KEY (leader) REFERENCES roles (id)")
+		}
+		server := func(tag string) []string {
+			return []string{fmt.Sprintf("INSERT INTO guilds VALUES (1, 3, '%[1]s'), (2, 1, '%[1]s')", tag),
+				fmt.Sprintf("INSERT INTO roles VALUES (1, 2, '%[1]s'), (2, 1, '%[1]s'), (3, 1, '%[1]s')", tag)}
+		}
+		tables := map[string]*merge.TablePlan{"guilds": {Policy: merge.Copy, Renumber: merge.Apart}, "roles": {Policy: merge.Copy, Renumber: merge.Apart}}
+		_, into, plan := small(t, target, schema, tables, server("a"), server("b"))
+		if target.Dialect == "postgres" {
+			refused(t, into, plan, merge.CodeCircle, "guilds.leader refers to roles")
+			refused(t, into, plan, merge.CodeCircle, "drop its constraint until the merge is done, and list the column")
+			into.exec(t, "ALTER TABLE guilds DROP CONSTRAINT leads")
+			tables["guilds"].References = []merge.Reference{{Column: "leader", Table: "roles"}}
+		}
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM guilds g JOIN roles l ON l.id = g.leader AND l.guild = g.id AND l.tag = g.tag"); n != 4 {
+			t.Errorf("%d guilds have a leader of their own, want 4", n)
+		}
+		if n := into.number(t, "SELECT COUNT(*) FROM roles r JOIN guilds g ON g.id = r.guild AND g.tag = r.tag"); n != 6 {
+			t.Errorf("%d roles are in their guild, want 6", n)
+		}
+	})
+}
+
 func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
