@@ -640,7 +640,14 @@ func (c *schemaCheck) closed() {
 			for _, key := range col.Of {
 				parent := c.ws.jobs[key.Table]
 				open := func(o OpenColumn) bool { return o.Column == target.Name }
-				certain := col.Verdict == census.Reference.String() && key.As == ""
+				foreign := func(s *server) bool { // the target may lack the foreign key
+					t := s.db.Tables[j.name]
+					return t != nil && slices.ContainsFunc(t.References, func(r sqldb.Reference) bool {
+						return r.Parent == key.Table && slices.Equal(r.Columns, []string{target.Name})
+					})
+				}
+				certain := key.As == "" && (col.Verdict == census.Reference.String() ||
+					slices.ContainsFunc(c.ws.servers, foreign))
 				plain := slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name)
 				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||

@@ -251,6 +251,22 @@ func TestTwoTablesOfWhichEachNeedsTheOtherAreMerged(t *testing.T) {
 	})
 }
 
+// A foreign key of a server is proof, however few its rows are.
+func TestAForeignKeyThatTheTargetLacksHasToBeDeclared(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		const roles, guilds = "CREATE TABLE roles (id INT NOT NULL PRIMARY KEY)", "CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, leader INT"
+		server := func(number int) []string {
+			return []string{roles, guilds + ", FOREIGN KEY (leader) REFERENCES roles (id))", "INSERT INTO roles VALUES (1), (2)",
+				"INSERT INTO guilds VALUES (" + id(number, 1) + ", 2)"}
+		}
+		_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Renumber: merge.Apart},
+			"guilds": {Policy: merge.Copy}}, server(1), server(2))
+		into.exec(t, roles, guilds+")")
+		refused(t, into, plan, merge.CodeUndeclared, `add "guilds.leader" under identities: roles`)
+	})
+}
+
 func TestOrphansAreDroppedOrLoseTheirReference(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
