@@ -37,7 +37,7 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},
 				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, pet BIGINT UNIQUE)"},
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "tags": {Policy: merge.Copy}},
-				code:   merge.CodeUniqueKey, table: "tags", order: []string{"identities:", "keep_first"},
+				code:   merge.CodeUniqueKey, table: "tags", order: []string{"identities:", "by set:", "{server}", "keep_first"},
 			},
 			"a unique text": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 'x')"},

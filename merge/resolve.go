@@ -145,12 +145,12 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		answers = append(answers, "let when: of the rename hold for all of them but one")
 	case r.job.plan.Policy == Rename:
 		p.Message += "; rename changes another column"
-		if text != "" {
-			answers = append(answers, "if "+text+" can be another one on all but the first server, give it that "+
-				"by set:, an expression with {server}")
-		}
 	case text != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
+	}
+	if !primary {
+		answers = append(answers, "if "+strings.Join(key.Columns(), " or ")+" can be another one on all but the "+
+			"first server, give it that by set:, an expression with {server}, such as slot + 10 * ({server} - 1)")
 	}
 	if !primary || r.job.plan.Renumber == "" {
 		answers = append(answers, "change the rows on their server")
