@@ -285,6 +285,12 @@ func (c *schemaCheck) named(j *tableJob) {
 	c.report.problemIf(j.keyed() && len(j.target.Primary) == 0, Problem{Code: CodeNoKey, Table: j.name,
 		Message: "the policy " + string(p.Policy) + " needs a primary key, and the table has none",
 		Remedy:  remedyOfNoKey})
+	for _, text := range j.target.Abroad {
+		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Message: "the foreign key " + text +
+			", which lies in another schema: it is not followed, and nobody looks for its rows beforehand",
+			Remedy: "merge that schema first, and let its keys stay as they are; where two schemas refer to each " +
+				"other, drop one of the foreign keys until both are merged"})
+	}
 	for _, name := range j.target.Exclusions {
 		c.report.warn(Problem{Code: CodeUncheckable, Table: j.name, Column: name,
 			Message: "whether rows of several servers break the exclusion constraint is not tried beforehand",

@@ -42,7 +42,8 @@ type Table struct {
 	Unique     []UniqueKey // besides the primary key
 	Sorted     [][]string  // the columns of indexes that are not unique and have no expression or condition
 	Exclusions []string    // the names of those constraints of PostgreSQL
-	References []Reference
+	References []Reference // to tables of this schema
+	Abroad     []string    // foreign keys to tables of other schemas, in words
 	Triggers   []string
 	// Engine is the engine of a table of MySQL or MariaDB that has no transactions; "" if it has them.
 	Engine string

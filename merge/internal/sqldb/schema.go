@@ -60,6 +60,9 @@ func references() func(t *Table, row []string) {
 	}
 }
 
+// abroad adds a foreign key to a table of another schema. The row holds table, constraint and that table.
+func abroad(t *Table, row []string) { t.Abroad = append(t.Abroad, row[1]+" refers to "+row[2]) }
+
 // columns returns what adds columns, with their families by the names of their types. The rows hold table,
 // column, type and its name, then 1 where the column takes NULL, has a default, is counted, and is computed,
 // then how many characters and digits of a second it keeps, its collation, the rule by which it folds texts,

@@ -42,6 +42,9 @@ func mysqlTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
 			AND referenced_table_schema = DATABASE()
 			ORDER BY table_name, constraint_name, ordinal_position`, references()},
+		reading{`SELECT DISTINCT table_name, constraint_name, CONCAT(referenced_table_schema, '.',
+			referenced_table_name) FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
+			AND referenced_table_schema <> DATABASE() ORDER BY 1, 2`, abroad},
 		reading{`SELECT event_object_table, trigger_name FROM information_schema.triggers
 			WHERE trigger_schema = DATABASE() ORDER BY trigger_name`, addTrigger})
 }

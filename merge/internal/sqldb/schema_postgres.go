@@ -64,6 +64,10 @@ func postgresTables(ctx context.Context, d *DB) (map[string]*Table, error) {
 			JOIN pg_attribute b ON b.attrelid = o.confrelid AND b.attnum = o.confkey[k.n]
 			WHERE o.contype = 'f' AND o.conparentid = 0 AND c.relnamespace = {here}
 			AND p.relnamespace = c.relnamespace ORDER BY c.relname, o.conname, k.n`, references()},
+		reading{`SELECT c.relname, o.conname, p.relnamespace::regnamespace || '.' || p.relname
+			FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid JOIN pg_class p ON p.oid = o.confrelid
+			WHERE o.contype = 'f' AND o.conparentid = 0 AND c.relnamespace = {here}
+			AND p.relnamespace <> c.relnamespace ORDER BY 1, 2`, abroad},
 		// Those of a partition act on rows that are written to its table. Those for replicas only act nowhere
 		// else.
 		reading{`SELECT DISTINCT c.relname, t.tgname FROM pg_trigger t
