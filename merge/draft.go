@@ -388,7 +388,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
 	} else if d.tells(t, p.Renumber != "") && d.installed(t.Name) {
-		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers"}
+		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers, or nearly so"}
 		return []string{"skip, if the migrations of the game fill it in the target",
 			"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
 	}

@@ -54,8 +54,8 @@ type Finding struct {
 	// partly means that only the rows of one kind refer, inRange that nothing but a range of the numbers tells
 	// these rows, and byEnd that nothing but the end of the values speaks for it.
 	partly, inRange, byEnd bool
-	// Installed means that the parent has the same rows on all servers. What is installed with a game keeps its
-	// keys, unless a person wants these rows once for each server.
+	// Installed means that the parent has nearly the same rows on all servers. What is installed with a game
+	// keeps its keys, unless a person wants these rows once for each server.
 	Installed bool
 }
 
@@ -85,7 +85,7 @@ type Census struct {
 	selectors    map[string][]teller // of the tables that were asked for them
 	bares        map[Column]string   // names as conditions have them
 	parents      map[string][]Column // by name, what columns refer to almost certainly
-	installed    map[string]bool     // tables whose rows are the same on all servers
+	installed    map[string]bool     // tables whose rows are nearly the same on all servers
 	within       map[stretch]int64   // how many keys there are, of those that were asked for last
 	few          few                 // of the column that is judged
 	limits       limits
@@ -273,7 +273,10 @@ func (c *Census) findKeys() {
 // fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
 const fewAlike = 5
 
-// Alike reports whether a table has the same rows on all servers, which are at least two.
+// sampledAlike is how many rows of each server are compared.
+const sampledAlike = 1000
+
+// Alike reports whether a table has nearly the same rows on all servers, which are at least two.
 func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
 	c := newCensus(ctx, servers, 0, limits{})
 	c.countRows(table)
@@ -298,28 +301,44 @@ func (c *Census) countRows(tables ...string) {
 	}
 }
 
+// alike reports whether a table has the same rows on all servers, as what is installed with a game has. A few
+// may differ if no database counts their key, for somebody may have changed an item on one server.
 func (c *Census) alike(table string) bool {
+	t, tenths := c.servers[0].Tables[table], 9
+	if t == nil || len(t.Primary) == 0 || slices.ContainsFunc(t.Columns, (*sqldb.Column).Counts) {
+		tenths = 10
+	}
 	for i := range c.servers {
-		n, there := c.rows[serverKey{i, Column{Table: table}}]
-		if !there || n <= fewAlike || n != c.rows[serverKey{0, Column{Table: table}}] {
+		n, first := c.rows[serverKey{i, Column{Table: table}}], c.rows[serverKey{0, Column{Table: table}}]
+		if n <= fewAlike || 10*min(n, first) < int64(tenths)*max(n, first) {
 			return false
 		}
 	}
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
-		var first uint64
+		var first []uint64
 		for i, d := range c.servers {
-			sum := c.sumOf(d, d.Tables[table], limit)
-			if i > 0 && sum != first {
+			sample := c.sampleOf(d, d.Tables[table], limit)
+			if i == 0 {
+				first = sample
+			}
+			all, same := leastOf(slices.Concat(first, sample)), 0
+			for _, hash := range all {
+				_, before := slices.BinarySearch(first, hash)
+				if _, here := slices.BinarySearch(sample, hash); before && here {
+					same++
+				}
+			}
+			if 10*same < tenths*len(all) {
 				return false
 			}
-			first = sum
 		}
 	}
 	return len(c.servers) > 1
 }
 
-// sumOf returns a sum over rows of a table, which does not depend on their order or on that of its columns.
-func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
+// sampleOf returns the least hashes of the rows of a table, which are the same rows on servers that have them.
+// They do not depend on the order of rows or on that of columns.
+func (c *Census) sampleOf(d *sqldb.DB, t *sqldb.Table, limit string) (least []uint64) {
 	names := sqldb.ColumnNames(t.Writable())
 	slices.Sort(names)
 	if len(t.Primary) > 0 {
@@ -331,10 +350,19 @@ func (c *Census) sumOf(d *sqldb.DB, t *sqldb.Table, limit string) (sum uint64) {
 	c.EachSteady(d, q, func(values []any) bool {
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
-		sum += hash.Sum64()
+		if least = append(least, hash.Sum64()); len(least) == 2*sampledAlike {
+			least = leastOf(least)
+		}
 		return true
 	})
-	return sum
+	return leastOf(least)
+}
+
+// leastOf returns the least of some numbers in their order.
+func leastOf(all []uint64) []uint64 {
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), sampledAlike)]
 }
 
 // counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
