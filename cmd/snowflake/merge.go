@@ -754,11 +754,11 @@ func printColumns(w io.Writer, p *merge.Plan, r *merge.VerifyReport) {
 	if len(led) == 0 {
 		return
 	}
-	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, because no reference of the "+
-		"plan follows them. Most are levels and prices, which were keys by chance; those that were keys most "+
-		"often come first. If one of these columns does refer to the table, or to another one, its rows have "+
-		"lost what they belong to: do not let players in, add it under identities: of the plan, and merge into "+
-		"a fresh target.", ""))
+	say(w, "\n%s\n", wrap("Numbers that were keys before and lead to no row now, or to one of another server, "+
+		"because no reference of the plan follows them. Most are levels and prices, which were keys by chance; "+
+		"those that were keys most often come first. If one of these columns does refer to the table, or to "+
+		"another one, its rows have lost what they belong to: do not let players in, add it under identities: "+
+		"of the plan, and merge into a fresh target.", ""))
 	listed := func(c merge.Comparison) bool { return slices.Contains(p.Plain, c.Table+"."+c.Column) }
 	share := func(c merge.Comparison) float64 {
 		rows, _ := strconv.ParseFloat(c.Got, 64)

@@ -32,8 +32,8 @@ func leftBehind(ctx context.Context, j *job) {
 }
 
 // watched says what became of a column that held keys which have changed. If they are apart now, its rows
-// lead nowhere, which is told. If they are not, and every value was a key, its rows lead to those of other
-// servers.
+// lead nowhere, which is told. If they are not, the rows of a column that may refer lead to those of other
+// servers, which is told as well. It is a difference if every value was a key.
 func watched(ctx context.Context, v *verifier, w Watched) {
 	parents := w.Of
 	if len(w.Of) == 0 { // if these are no mere chance
@@ -57,15 +57,20 @@ func watched(ctx context.Context, v *verifier, w Watched) {
 		column += ", in rows that no when: applies to,"
 	}
 	parent := most.parent
-	switch {
-	case parent.plan.First:
-		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+
-			" and leads to no row now", strconv.FormatInt(most.before, 10), strconv.FormatInt(most.before-now, 10))
+	tell := func(leads string, want, got int64) {
+		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+" and leads to "+leads+
+			" now", strconv.FormatInt(want, 10), strconv.FormatInt(got, 10))
 		told := &v.findings[len(v.findings)-1]
 		told.Column, told.Except, told.Parent, told.Rows = w.Column, w.Except, parent.name, most.all
+	}
+	switch {
+	case parent.plan.First:
+		tell("no row", most.before, most.before-now)
 	case most.all == most.before && w.Likely:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-most.stay, 0))
+	case w.Likely: // It holds keys by chance, or some of the rows that it refers to were deleted.
+		tell("no row, or to one of another server", most.before-most.stay, most.before-most.stay)
 	}
 }
 
