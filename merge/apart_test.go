@@ -446,6 +446,29 @@ func TestKeysThatMoveApartTakeTheLowestRangeThatFits(t *testing.T) {
 	}
 }
 
+// Where there is room for the keys of all servers but one, those of the first can stay.
+func TestTheKeysOfTheFirstServerCanStayWhereThereIsNoRoomForThem(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect == "sqlite" {
+			return // whose columns have no end
+		}
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(9))",
+			"CREATE TABLE bags (hero SMALLINT NOT NULL PRIMARY KEY, n INTEGER)"}
+		rows := []string{"INSERT INTO heroes VALUES (1, 'a'), (12000, 'b')", "INSERT INTO bags VALUES (1, 2), (12000, 3)"}
+		tables := copies("heroes", "bags")
+		tables["heroes"].Renumber = merge.Apart
+		_, _, plan := small(t, target, schema, tables, rows, rows)
+		plan.Identities = map[string]*merge.Identity{"heroes": {Key: "id", In: []string{"bags.hero"}}}
+		_, found := problems(t, open(t, plan))
+		if got := found[merge.CodeTotal]; len(got) != 1 || !strings.Contains(got[0].Remedy, "apart: others") {
+			t.Fatalf("check found %v, want that the keys of the first server may stay", found)
+		}
+		plan.Apart = "others"
+		run(t, open(t, plan))
+	})
+}
+
 func TestAReferenceThatNobodyHasSaidIsFoundWhereKeysAreNotApart(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {

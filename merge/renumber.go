@@ -169,6 +169,10 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 		}
 		t.own = t.own[first:]
 	}
+	others := ""
+	if first == 0 {
+		others = "or let those of the first server stay as they are, by apart: others beside identities:; "
+	}
 	g := &gapSearch{Asker: sqldb.NewAsker(ctx), ws: o.ws, refer: referring(o.ws)}
 	if g.place(tables); g.Err != nil {
 		return g.Err
@@ -178,8 +182,8 @@ func (o *keyOffsets) apart(ctx context.Context, tables []*apartTable) error {
 			o.faults = append(o.faults, Problem{Code: CodeTotal, Table: t.name, Column: t.key,
 				Message: "renumber: apart: " + t.why,
 				Remedy: "widen that column in the target; or, if a few keys lie far beyond the others, give those " +
-					"rows smaller ones on their server; or choose renumber: true, by which the keys of later " +
-					"servers move behind those of the first"})
+					"rows smaller ones on their server; " + others + "or choose renumber: true, by which the keys of " +
+					"later servers move behind those of the first"})
 			continue
 		}
 		next, last := t.gap.From, t.gap.From-1
