@@ -132,7 +132,10 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range found {
+	for i, f := range found {
+		if known := d.known[f.Parent.Table]; known != nil && known.Renumber != "" {
+			found[i].Installed, f.Installed = false, false // somebody wants these rows once for each server
+		}
 		if f.Installed && f.Verdict == census.Reference && f.When == "" {
 			d.stays[place{f.Table, f.Name}] = true
 		}
@@ -388,7 +391,7 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	if p.Policy = Copy; len(found) > 0 {
 		notes = append(d.renaming(found, t.Name, p), notes...)
 	} else if d.tells(t, p.Renumber != "") && d.installed(t.Name) {
-		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are the same on all servers, or nearly so"}
+		*p = TablePlan{Policy: NotDecided, Absent: p.Absent, Note: "the rows are nearly the same on all servers"}
 		return []string{"skip, if the migrations of the game fill it in the target",
 			"copy, with renumber: apart for counted keys, if each server needs rows of its own"}
 	}

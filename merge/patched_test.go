@@ -5,23 +5,24 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
 // Most numbers are keys of the items of a game, which are thousands. They are content also where somebody has changed
-// the price of a few on one server, and made one. What players own is found as if they were the same.
+// the price of a few on one server, or of all, and made one. What players own is found as if they were the same.
 func TestContentThatOneServerHasChangedIsContent(t *testing.T) {
 	t.Parallel()
 	schema := []string{"CREATE TABLE items (item BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20), price INTEGER)",
 		"CREATE TABLE heroes (hero BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL, points INTEGER)",
 		"CREATE TABLE bags (COUNTED, owner_no BIGINT NOT NULL, holds BIGINT NOT NULL)"}
-	rows := func(server int) []string {
+	rows := func(server, changed int) []string {
 		all := many(1, 700, func(n int) string {
 			price := n % 23
-			if server == 2 && n%40 == 0 {
+			if server == 2 && n%changed == 0 {
 				price++
 			}
-			return fmt.Sprintf("INSERT INTO items VALUES (%d, 'item %d', %d)", n+n/9, n, price)
+			return fmt.Sprintf("INSERT INTO items VALUES (%d, 'item %d', %d)", n+n/3, n, price)
 		})
 		if server == 2 {
 			all = append(all, "INSERT INTO items VALUES (5000, 'a sword of their own', 1)")
@@ -29,22 +30,50 @@ func TestContentThatOneServerHasChangedIsContent(t *testing.T) {
 		for n := range 90 {
 			if n%7 != server {
 				all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, '%c%c', %d)", n+1, 'a'+n%26, 'a'+n*server/26, n*n*server%600),
-					fmt.Sprintf("INSERT INTO bags (owner_no, holds) VALUES (%d, %d)", n+1, n*5+n*5/9+1))
+					fmt.Sprintf("INSERT INTO bags (owner_no, holds) VALUES (%d, %d)", n+1, n*5+n*5/3+1))
 			}
 		}
 		return all
 	}
+	for name, changed := range map[string]int{"a few": 40, "all": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+				_, _, plan := small(t, target, schema, nil, rows(1, changed), rows(2, changed))
+				draft := draftOf(t, plan)
+				for table, p := range draft.Tables {
+					for _, open := range p.Undecided {
+						t.Errorf("it asks whether %s.%s holds keys of %s", table, open.Column, open.Candidate)
+					}
+				}
+				heroes := draft.Identities["heroes"]
+				if draft.Identities["items"] != nil || heroes == nil || !slices.Contains(heroes.In, "bags.owner_no") {
+					t.Errorf("the bags are those of no hero, or items get other keys: %+v", draft.Identities)
+				}
+			})
+		})
+	}
+}
+
+// A server that began as a copy of another one has the same keys, and other rows by now. If somebody gives them new
+// keys, check says what refers to them.
+func TestCheckNamesWhatRefersToRowsThatBeganAsACopy(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE heroes (hero BIGINT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL, points INTEGER)",
+		"CREATE TABLE bags (COUNTED, owner_no BIGINT NOT NULL, holds BIGINT NOT NULL)"}
+	rows := func(server int) (all []string) {
+		for n := range 90 {
+			key := n + n/2 + 1
+			all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, '%c%c', %d)", key, 'a'+n%26, 'a'+n*server/26, n*n*server),
+				fmt.Sprintf("INSERT INTO bags (owner_no, holds) VALUES (%d, %d)", key, n*server%7))
+		}
+		return all
+	}
 	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
-		_, _, plan := small(t, target, schema, nil, rows(1), rows(2))
+		_, into, plan := small(t, target, schema, nil, rows(1), rows(2))
 		draft := draftOf(t, plan)
-		for table, p := range draft.Tables {
-			for _, open := range p.Undecided {
-				t.Errorf("it asks whether %s.%s holds keys of %s", table, open.Column, open.Candidate)
-			}
-		}
-		heroes := draft.Identities["heroes"]
-		if draft.Identities["items"] != nil || heroes == nil || !slices.Contains(heroes.In, "bags.owner_no") {
-			t.Errorf("the bags are those of no hero, or items get other keys: %+v", draft.Identities)
-		}
+		draft.Tables["heroes"] = &merge.TablePlan{Policy: merge.Copy, Renumber: merge.Apart}
+		draft.Identities = nil
+		refused(t, into, draft, merge.CodeUndeclared, "owner_no")
 	})
 }

@@ -301,12 +301,17 @@ func (c *Census) countRows(tables ...string) {
 	}
 }
 
-// alike reports whether a table has the same rows on all servers, as what is installed with a game has. A few
-// may differ if no database counts their key, for somebody may have changed an item on one server.
+// alike reports whether a table has the same rows on all servers, as what is installed with a game has. If no
+// database counts their key, some may differ, for somebody may have changed an item on one server, and keys
+// with the same gaps mean the same, however many prices were changed.
 func (c *Census) alike(table string) bool {
 	t, tenths := c.servers[0].Tables[table], 9
+	var names []string // all of them
 	if t == nil || len(t.Primary) == 0 || slices.ContainsFunc(t.Columns, (*sqldb.Column).Counts) {
 		tenths = 10
+	} else if s := c.spans[Column{table, t.Primary[0]}]; len(t.Primary) == 1 && len(s) > 0 &&
+		float64(s[0].distinct) < 0.8*width(s[0].min, s[0].max) {
+		names = t.Primary
 	}
 	for i := range c.servers {
 		n, first := c.rows[serverKey{i, Column{Table: table}}], c.rows[serverKey{0, Column{Table: table}}]
@@ -317,7 +322,7 @@ func (c *Census) alike(table string) bool {
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first []uint64
 		for i, d := range c.servers {
-			sample := c.sampleOf(d, d.Tables[table], limit)
+			sample := c.sampleOf(d, d.Tables[table], names, limit)
 			if i == 0 {
 				first = sample
 			}
@@ -336,11 +341,12 @@ func (c *Census) alike(table string) bool {
 	return len(c.servers) > 1
 }
 
-// sampleOf returns the least hashes of the rows of a table, which are the same rows on servers that have them.
-// They do not depend on the order of rows or on that of columns.
-func (c *Census) sampleOf(d *sqldb.DB, t *sqldb.Table, limit string) (least []uint64) {
-	names := sqldb.ColumnNames(t.Writable())
-	slices.Sort(names)
+// sampleOf returns the least hashes of what the rows of a table have in some columns, or in all. They are of
+// the same rows on servers that have these, and do not depend on the order of rows or on that of columns.
+func (c *Census) sampleOf(d *sqldb.DB, t *sqldb.Table, names []string, limit string) (least []uint64) {
+	if names == nil {
+		names = slices.Sorted(slices.Values(sqldb.ColumnNames(t.Writable())))
+	}
 	if len(t.Primary) > 0 {
 		limit = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + limit
 	} else {
