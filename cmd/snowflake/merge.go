@@ -592,6 +592,9 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 	}
 	return withMerge(ctx, e, o, name, args, func(m *merging) error {
 		report, err := m.Run(ctx)
+		if m.lock == nil && report != nil && report.Check != nil {
+			m.keep(e, report.Check) // verify reads there which columns held keys
+		}
 		if err == nil {
 			m.meter.done()
 			for _, l := range lists {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/snowflakeplugin/snowflakeplugin/merge"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 )
 
@@ -64,4 +66,19 @@ func TestThreeServersAreMergedFromPlanToVerify(t *testing.T) {
 			t.Errorf("a second run has made %d roles of %d", n, r.rows["roles"])
 		}
 	})
+}
+
+// Whoever has removed plan.lock and runs the plan without another check gets a new one, for verify reads there which
+// columns held keys.
+func TestARunWritesThePlanLockThatIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRealms(t, dbtest.Named("sqlite"))
+	r.reviewed(t)
+	if err := os.Remove(lockPath(r.path)); err != nil {
+		t.Fatal(err)
+	}
+	r.does(t, exitOK, "run", "--quiet")
+	if _, err := merge.LoadLock(lockPath(r.path)); err != nil {
+		t.Error(err)
+	}
 }
