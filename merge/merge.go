@@ -221,9 +221,10 @@ func (m *Merge) watch(all *verify.Plan) {
 					continue
 				}
 				key := LockedKey{Table: j.name, Column: j.key().Name}
-				if column.refers(key) && !slices.Contains(m.ws.plan.Plain, table+"."+name) {
+				plain := slices.Contains(m.ws.plan.Plain, table+"."+name)
+				if column.refers(key) && (!plain || !all.Tables[j.name].First) {
 					all.Watched = append(all.Watched, verify.Watched{Table: table, Column: name, Of: []string{j.name},
-						Likely: true})
+						Likely: true, Plain: plain})
 				} else if column.holds(key) {
 					rest.Of = append(rest.Of, j.name)
 				}

@@ -66,7 +66,7 @@ func watched(ctx context.Context, v *verifier, w Watched) {
 	switch {
 	case parent.plan.First:
 		tell("no row", most.before, most.before-now)
-	case most.all == most.before && w.Likely:
+	case most.all == most.before && w.Likely && !w.Plain:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-most.stay, 0))
 	case w.Likely: // It holds keys by chance, or some of the rows that it refers to were deleted.

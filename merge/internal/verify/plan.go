@@ -35,12 +35,12 @@ type Server struct {
 }
 
 // Watched is a column that holds numbers which are keys of some tables, or of any table if Of is empty. Of
-// several tables, that is told whose keys most rows hold. Likely means that it may refer to it, and that
-// nobody has said that it does not. Rows for which the condition Except holds are led along.
+// several tables, that is told whose keys most rows hold. Likely means that it may refer to it, and Plain
+// that somebody has said that it does not. Rows for which the condition Except holds are led along.
 type Watched struct {
 	Table, Column string
 	Of            []string
-	Likely        bool
+	Likely, Plain bool
 	Except        string
 }
 
