@@ -239,6 +239,50 @@ func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
 	})
 }
 
+// The changes that a subscription of PostgreSQL applies run no usual trigger, and a restore switches the triggers of a
+// table off for a while.
+func TestWritesThatRunNoUsualTriggerAreNotMissed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target, split)
+		w := newWorld(t, split, dbs)
+		w.fill(200)
+		write := func(key int64, before, after string) {
+			w.rows[key] = content(int(key))
+			err := dbs[0].Transaction(func(tx *gorm.DB) error {
+				for _, statement := range []string{
+					before, fmt.Sprintf("UPDATE orders_10 SET name = '%s' WHERE id = %d", w.rows[key], key),
+					fmt.Sprintf("UPDATE items_10 SET note = '%s' WHERE id = %d", w.rows[key], key),
+					fmt.Sprintf("UPDATE tags_10 SET tag = '%s' WHERE order_id = %d AND tag <> 'second'", w.rows[key], key), after,
+				} {
+					if err := tx.Exec(statement).Error; err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			must(t, err, "a write")
+		}
+		compared := 0
+		w.job.reached = func(s step) {
+			if s != stepCompared {
+				return
+			}
+			if compared++; compared == 1 {
+				write(7, "SET LOCAL session_replication_role = replica", "SELECT 1")
+				write(9, "ALTER TABLE orders_10 DISABLE TRIGGER ALL", "ALTER TABLE orders_10 ENABLE TRIGGER ALL")
+			}
+		}
+		_, err := w.job.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "switched off the trigger") {
+			t.Errorf("a table whose triggers were switched off: %v", err)
+		}
+		_, err = w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
 // A transaction that keeps to what it has seen first would not see what was written before it had the lock, or would
 // be broken off for what others have read.
 func TestTransactionsOfAJobAreReadCommittedWhateverIsTheDefault(t *testing.T) {
