@@ -170,7 +170,9 @@ func (p postgres) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) error {
 	return p.begun(ctx, c, func(q gorm.ConnPool) error {
-		err := run(ctx, q, shortWait(), "LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE")
+		// A crash must not undo a cutover by which programs go on.
+		err := run(ctx, q, p.Synchronous(), shortWait(),
+			"LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE")
 		if err != nil {
 			return err
 		}

@@ -97,6 +97,26 @@ func TestWhatAJobDoesBetweenTwoDatabasesIsOnTheDiskOfPostgreSQL(t *testing.T) {
 	})
 }
 
+// Programs go on by a cutover that they have seen, and write to tables that are mere copies if a crash has undone it.
+func TestACutoverIsOnTheDiskOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target, split)
+		w := newWorld(t, split, dbs)
+		m, err := w.job.open()
+		must(t, err, "the databases")
+		var outside, within string
+		must(t, m.home.pool.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&outside), "the setting")
+		_, err = locked(t.Context(), m, func(h held) error {
+			return h[m.home].QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&within)
+		})
+		must(t, err, "a cutover")
+		if outside != "off" || within != "on" {
+			t.Errorf("synchronous_commit is %s, and %s for the cutover", outside, within)
+		}
+	})
+}
+
 // A pool gets its connection back as it was. A program may have set it to commit nothing by itself.
 func TestAConnectionCommitsBySettingsOfItsProgramAfterwards(t *testing.T) {
 	t.Parallel()
