@@ -96,6 +96,9 @@ func postgresTraits() traits {
 }
 
 func (p postgres) exactly(c column, table string) (read string, isText bool) {
+	if c.kind == "bytea" { // lib/pq would take a text for the bytes themselves.
+		return table + "." + p.Quote(c.name), false
+	}
 	return table + "." + p.Quote(c.name) + "::text", true
 }
 

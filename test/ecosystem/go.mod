@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/DATA-DOG/go-sqlmock v1.5.2
+	github.com/lib/pq v1.10.9
 	github.com/snowflakeplugin/snowflakeplugin v0.0.0-00010101000000-000000000000
 	github.com/snowflakeplugin/snowflakeplugin/observe/otelobserve v0.0.0-00010101000000-000000000000
 	go.opentelemetry.io/otel v1.38.0
