@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 )
@@ -266,7 +267,9 @@ func (c Change) Begin(ctx context.Context) error {
 	if err := c.makeTable(ctx, c.To[0].Database, JobsTable, &Job{}); err != nil {
 		return err
 	}
-	return c.insert(ctx, c.To[0].Database, JobsTable, &c.Job)
+	return c.within(ctx, c.To[0].Database, JobsTable, func(tx *gorm.DB) error {
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&c.Job).Error // It may be there.
+	})
 }
 
 // Forget removes the record of the resharding.

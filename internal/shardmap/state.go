@@ -366,13 +366,6 @@ func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err erro
 	return nil, Invalid(ErrMapReplaced)
 }
 
-// insert puts rows into one of the router's own tables, unless they are there.
-func (r Registry) insert(ctx context.Context, database int, table string, rows any) error {
-	return r.within(ctx, database, table, func(tx *gorm.DB) error {
-		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(rows).Error
-	})
-}
-
 // makeTable makes one of the router's own tables.
 func (r Registry) makeTable(ctx context.Context, database int, table string, model any) error {
 	return r.within(ctx, database, table, func(tx *gorm.DB) error {
