@@ -29,6 +29,20 @@ func TestShardsAreSplitAndJoinedInTheModeOracle(t *testing.T) {
 	})
 }
 
+// PgBouncer gives each transaction another session, so nothing may be kept in one.
+func TestShardsAreSplitAndJoinedThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		dsn := dbtest.PgBouncer(t, target.DSN(t), "transaction") + "&default_query_exec_mode=exec"
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		late := startRouter(t, target.OpenDSN(t, dsn, nil))
+		orders := mover.create(100)
+		late.finds(orders, "before")
+		splitAndJoin(t, mover, late, orders)
+		startRouter(t, target.OpenDSN(t, dsn, nil)).finds(orders, "in a new process")
+	})
+}
+
 func splitsInTheModeOracle(t *testing.T, target dbtest.Target, operator bool) {
 	t.Helper()
 	dsn := target.DSN(t)
