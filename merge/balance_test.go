@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,6 +78,65 @@ func TestEveryRowThatIsLostNeedsItsNumberInThePlan(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The migrations of a game fill its items in the target. A merge that skips them loses something only where a server has
+// changed one.
+func TestOnlyContentThatDiffersFromThatOfTheTargetIsGivenUp(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE items (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20), price DECIMAL(8, 2), " +
+		"since DATE, worn FLOAT)", "CREATE TABLE players (id BIGINT NOT NULL PRIMARY KEY)"}
+	content := []string{"INSERT INTO items VALUES (1, 'sword', 2.5, '2026-11-30', 0.1), (2, NULL, NULL, NULL, NULL), (3, '', 0, NULL, 0)"}
+	for change, changed := range map[string][2]string{ // on a server, and in the target
+		"":             {},
+		"a value":      {"UPDATE items SET price = 2.6 WHERE id = 1"},
+		"a hair":       {"UPDATE items SET worn = 0.1000001 WHERE id = 1"},
+		"a NULL":       {"UPDATE items SET name = '' WHERE id = 2"},
+		"a row":        {"INSERT INTO items VALUES (4, 'shield', 1, NULL, 0)"},
+		"another row":  {"UPDATE items SET id = 4 WHERE id = 3"},
+		"a column":     {"ALTER TABLE items ADD COLUMN tint INTEGER"},
+		"the target":   {"", "DELETE FROM items WHERE id = 3"},
+		"a new column": {"", "ALTER TABLE items ADD COLUMN tint INTEGER"},
+	} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			plans(t, func(t *testing.T, target dbtest.Target) {
+				servers, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"items": {Policy: merge.Skip},
+					"players": {Policy: merge.Copy}}, append(content, "INSERT INTO players VALUES ("+id(1, 1)+")"),
+					append(content, "INSERT INTO players VALUES ("+id(2, 1)+")"))
+				into.exec(t, content...)
+				for i, b := range []base{servers[1], into} {
+					if changed[i] != "" {
+						b.exec(t, changed[i])
+					}
+				}
+				given := merge.GivenUp{Skipped: 6}
+				if change == "a row" {
+					given.Skipped = 7
+				}
+				if change == "" || change == "a new column" {
+					given = merge.GivenUp{}
+				}
+				report, _ := problems(t, opened(t, plan))
+				if report.GivesUp["items"] != given || len(report.Problems) != len(report.GivesUp) {
+					t.Fatalf("check wants %v, found %v", report.GivesUp, report.Problems)
+				}
+				plan.GivesUp = map[string]merge.GivenUp{"items": cmp.Or(given, merge.GivenUp{Skipped: 6})} // as older plans have it
+				if report, _ = problems(t, opened(t, plan)); len(report.Problems) > 0 {
+					t.Errorf("a plan with a number is refused: %v", report.Problems)
+				}
+				plan.GivesUp["items"] = given
+				m := open(t, plan)
+				run(t, m)
+				if change == "" {
+					into.exec(t, "UPDATE items SET worn = 0.2 WHERE id = 1")
+					if v, err := m.Verify(t.Context()); err != nil || v.OK {
+						t.Errorf("verify takes other items for those of the servers: %v", err)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestANumberThatDoesNotFitStopsTheMerge(t *testing.T) {

@@ -55,7 +55,8 @@
 //	collapsed     the row became one with another row
 //	orphans       it refers to a row that the target does not have, and the plan drops such rows
 //	filtered      it does not meet the condition of the plan
-//	skipped       the policy of the table is skip
+//	skipped       the policy of the table is skip; nothing is lost, and no number needed, if the target has
+//	              the rows that each server has, as what the migrations of a game fill
 //	rebuilt       the policy of the table is rebuild
 //	quarantined   the target has refused it
 //

@@ -955,7 +955,8 @@ type GivenUp struct {
 	Orphans int64 `yaml:"orphans,omitempty" json:"orphans,omitempty"`
 	// Filtered rows do not meet the condition of the plan.
 	Filtered int64 `yaml:"filtered,omitempty" json:"filtered,omitempty"`
-	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild.
+	// Skipped and Rebuilt are all rows of a table with the policy skip or rebuild. A table that is skipped
+	// needs no number if the target has the rows that each server has, and no others.
 	Skipped int64 `yaml:"skipped,omitempty" json:"skipped,omitempty"`
 	Rebuilt int64 `yaml:"rebuilt,omitempty" json:"rebuilt,omitempty"`
 	// Quarantined rows were refused by the target.
