@@ -59,8 +59,8 @@ func (d *drafter) repeatedIn(t *sqldb.Table, c *sqldb.Column, name place) (o Ope
 		o.As, o.Evidence = "path "+path, evidence
 		return o
 	}
-	with, least := d.beside(t, c.Name, name.table)
-	o.As, o.With = asNames, with
+	leads, least := d.beside(t, c.Name, name.table)
+	o.As, o.With = asNames, leads
 	text := place{t.Name, c.Name}
 	for _, look := range []func() string{
 		func() string { return d.repeats(text, name, least, mostOfTen) },
@@ -79,7 +79,7 @@ func (d *drafter) repeatedIn(t *sqldb.Table, c *sqldb.Column, name place) (o Ope
 	}
 	hits, all := 0, 0
 	for i := range d.ws.servers {
-		found, err := namesBeside(d.Ctx, d.ws, i, text, with, name)
+		found, err := namesBeside(d.Ctx, d.ws, i, text, leads, name)
 		if d.Fail(err); found.others || found.left >= fewOthers {
 			o.With = ""
 		}
@@ -168,7 +168,7 @@ func (d *drafter) within(server int, text place) (w pieces) {
 		strconv.Itoa(census.MaxChars), ") AS merge_text", where, " <> '' LIMIT ", sample,
 		") AS merge_sample LIMIT ", texts))
 	w.pieces = map[string]bool{}
-	in := map[string]int{}
+	counts := map[string]int{}
 	separates := func(r rune) bool { return strings.ContainsRune(",;|\n\r\t", r) }
 	for _, row := range rows {
 		var all []string
@@ -180,7 +180,7 @@ func (d *drafter) within(server int, text place) (w pieces) {
 			if len(piece) > 2 && len(piece) <= longestName && !slices.Contains(all, piece) && len(w.pieces) < most {
 				all = append(all, piece)
 				w.pieces[piece] = w.pieces[piece] || member
-				in[piece]++
+				counts[piece]++
 			}
 		}
 		for _, m := range members {
@@ -197,7 +197,7 @@ func (d *drafter) within(server int, text place) (w pieces) {
 		}
 		w.texts = append(w.texts, all)
 	}
-	for piece, n := range in {
+	for piece, n := range counts {
 		if n*10 > len(rows) && n > 5 && !w.pieces[piece] {
 			delete(w.pieces, piece)
 		}

@@ -868,8 +868,8 @@ func (o OpenColumn) holder(table string) holder {
 // open is the opposite of holder.
 func (e holder) open(candidate string) OpenColumn {
 	o := OpenColumn{Column: e.column, Candidate: candidate, As: e.as, When: e.when}
-	if names, with, found := strings.Cut(e.as, " by "); found && names == asNames {
-		o.As, o.With = names, with
+	if names, leads, found := strings.Cut(e.as, " by "); found && names == asNames {
+		o.As, o.With = names, leads
 	} else if strings.HasPrefix(e.as, "bits ") {
 		o.Column, o.With, _ = strings.Cut(e.column, "+")
 	}

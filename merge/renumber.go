@@ -37,8 +37,8 @@ func (s keySpan) width() int64 {
 	return s.greatest - s.least + 1
 }
 
-// with is the range of both.
-func (s keySpan) with(other keySpan) keySpan {
+// union is the range of both.
+func (s keySpan) union(other keySpan) keySpan {
 	switch {
 	case s.greatest < 0:
 		return other
@@ -107,7 +107,7 @@ func (o *keyOffsets) span(ctx context.Context, j *tableJob, c *sqldb.Column) err
 		if err != nil {
 			return err
 		}
-		all = all.with(span)
+		all = all.union(span)
 		// The counter knows the keys of deleted rows, unless it stands behind the last ID of a generator.
 		if counter > 0 && (counter < o.ws.layout.least || !made) {
 			span.greatest = max(span.greatest, counter)
@@ -396,7 +396,7 @@ func spread(cluster []*apartTable) {
 	spans := slices.Clone(cluster[0].own)
 	for _, t := range cluster[1:] {
 		for i, s := range t.own {
-			spans[i] = spans[i].with(s)
+			spans[i] = spans[i].union(s)
 		}
 	}
 	for _, t := range cluster {

@@ -118,8 +118,8 @@ func (t *storeTx) write(ctx context.Context, c *cluster, db *gorm.DB, batches ..
 	t.tx = tx
 	for _, b := range batches {
 		err := shardmap.RecoverPanic(func() error {
-			on := tx.Session(&gorm.Session{NewDB: true})
-			return c.handle(ctx, on, b.route, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
+			session := tx.Session(&gorm.Session{NewDB: true})
+			return c.handle(ctx, session, b.route, nil).Set(fill.KeysMade, b.made).Create(b.rows).Error
 		})
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", b.shard, err)

@@ -123,8 +123,8 @@ func (k keyRules) checkType(row reflect.Type) error {
 func (k keyRules) checkConditions(list []clause.Expression) (err error) {
 	if len(list) == 1 {
 		// This is a row that is read by its key, which need not wait for the general case.
-		if in, ok := list[0].(clause.IN); ok && len(in.Values) == 1 && in.Column == clause.PrimaryColumn {
-			return k.checkID(k.model.Key, in.Values[0])
+		if keys, ok := list[0].(clause.IN); ok && len(keys.Values) == 1 && keys.Column == clause.PrimaryColumn {
+			return k.checkID(k.model.Key, keys.Values[0])
 		}
 	}
 	eachComparison(list, func(c comparison) {

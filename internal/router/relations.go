@@ -106,13 +106,13 @@ func (r relations) checkFollowed(stmt *gorm.Statement) error {
 
 // preloaded finds the first relation on a path, which may begin with embedded structs.
 func preloaded(s *schema.Schema, path string) *schema.Relationship {
-	in := &s.Relationships
+	relations := &s.Relationships
 	for name := range strings.SplitSeq(path, ".") {
-		if embedded := in.EmbeddedRelations[name]; embedded != nil {
-			in = embedded
+		if embedded := relations.EmbeddedRelations[name]; embedded != nil {
+			relations = embedded
 			continue
 		}
-		return in.Relations[name]
+		return relations.Relations[name]
 	}
 	return nil
 }

@@ -65,19 +65,19 @@ func (g *shardGuard) Name() string { return guardName }
 
 // Initialize registers the guard before all other callbacks of a statement, and around the one that runs it.
 func (g *shardGuard) Initialize(db *gorm.DB) error {
-	on := db.Callback()
+	calls := db.Callback()
 	for _, one := range []struct {
 		name              string
 		what              verb
 		get               func(name string) func(*gorm.DB)
 		replace, register func(name string, fn func(*gorm.DB)) error
 	}{
-		{"gorm:query", reads, on.Query().Get, on.Query().Replace, on.Query().Before("*").Register},
-		{"gorm:row", reads, on.Row().Get, on.Row().Replace, on.Row().Before("*").Register},
-		{"gorm:raw", reads, on.Raw().Get, on.Raw().Replace, on.Raw().Before("*").Register},
-		{"gorm:create", creates, on.Create().Get, on.Create().Replace, on.Create().Before("*").Register},
-		{"gorm:update", updates, on.Update().Get, on.Update().Replace, on.Update().Before("*").Register},
-		{"gorm:delete", deletes, on.Delete().Get, on.Delete().Replace, on.Delete().Before("*").Register},
+		{"gorm:query", reads, calls.Query().Get, calls.Query().Replace, calls.Query().Before("*").Register},
+		{"gorm:row", reads, calls.Row().Get, calls.Row().Replace, calls.Row().Before("*").Register},
+		{"gorm:raw", reads, calls.Raw().Get, calls.Raw().Replace, calls.Raw().Before("*").Register},
+		{"gorm:create", creates, calls.Create().Get, calls.Create().Replace, calls.Create().Before("*").Register},
+		{"gorm:update", updates, calls.Update().Get, calls.Update().Replace, calls.Update().Before("*").Register},
+		{"gorm:delete", deletes, calls.Delete().Get, calls.Delete().Replace, calls.Delete().Before("*").Register},
 	} {
 		err := one.register(callbackRoute, func(db *gorm.DB) { g.route(db, one.what) })
 		if run := one.get(one.name); run != nil && err == nil {
@@ -88,9 +88,9 @@ func (g *shardGuard) Initialize(db *gorm.DB) error {
 		}
 	}
 	return errors.Join(
-		on.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(true)),
-		on.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(false)),
-		on.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
+		calls.Create().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(true)),
+		calls.Update().Before("gorm:save_before_associations").Register(callbackNested, g.checkNested(false)),
+		calls.Create().Before("gorm:create").Register(callbackCheck, fill.CheckShard(g.plans)),
 	)
 }
 
@@ -213,9 +213,9 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		}
 		return c.relations.checkFollowed(stmt)
 	case r.together && what == creates && m != nil:
-		on, err := c.schemas.on(r.shard, stmt.Schema.ModelType)
+		table, err := c.schemas.shardSchema(r.shard, stmt.Schema.ModelType)
 		if err == nil {
-			on.name(stmt, what) // The plugin looks at the database of this table.
+			table.name(stmt, what) // The plugin looks at the database of this table.
 		}
 		return err
 	case namesTable(stmt):
@@ -232,18 +232,18 @@ func (g *shardGuard) apply(found located, stmt *gorm.Statement, what verb) error
 		// What hooks and relations do belongs to this statement, and has its map.
 		stmt.Context = &routeContext{stmt.Context, c.current, r}
 	}
-	on, err := c.schemas.on(r.shard, stmt.Schema.ModelType)
+	table, err := c.schemas.shardSchema(r.shard, stmt.Schema.ModelType)
 	if err != nil {
 		return err
 	}
-	fill.SetSchema(stmt, on.schema)
+	fill.SetSchema(stmt, table.schema)
 	if err = c.relations.checkFollowed(stmt); err == nil && !r.open {
 		err = c.relations.checkAssociation(stmt)
 	}
 	if err != nil {
 		return err
 	}
-	on.name(stmt, what).in(stmt)
+	table.name(stmt, what).rename(stmt)
 	if r.open || m == nil {
 		return nil
 	}
@@ -518,17 +518,17 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error
 		if err != nil {
 			return false, err
 		}
-		var on *shardSchema
+		var table *shardSchema
 		suffix := ""
 		if stmt.Schema != nil && !a.given {
-			if on, err = c.schemas.on(r.shard, stmt.Schema.ModelType); err != nil {
+			if table, err = c.schemas.shardSchema(r.shard, stmt.Schema.ModelType); err != nil {
 				return false, err
 			}
-			suffix = strings.TrimPrefix(stmt.Schema.Table, on.base) // empty if the application named the table
+			suffix = strings.TrimPrefix(stmt.Schema.Table, table.base) // empty if the application named the table
 		}
-		if suffix != "" && (awaited || on.schema.Table != stmt.Schema.Table) {
-			changed = on.schema.Table != stmt.Schema.Table
-			return changed, g.reroute(db, c, on, r, a, suffix)
+		if suffix != "" && (awaited || table.schema.Table != stmt.Schema.Table) {
+			changed = table.schema.Table != stmt.Schema.Table
+			return changed, g.reroute(db, c, table, r, a, suffix)
 		}
 		if awaited {
 			return false, nil
@@ -545,7 +545,7 @@ func (g *shardGuard) routeAgain(db *gorm.DB, a attempt) (changed bool, err error
 
 // reroute routes a statement that has been built for another table of the model, whose name ends in suffix.
 func (g *shardGuard) reroute(
-	db *gorm.DB, c *cluster, on *shardSchema, r route, a attempt, suffix string,
+	db *gorm.DB, c *cluster, table *shardSchema, r route, a attempt, suffix string,
 ) error {
 	stmt := db.Statement
 	stmt.SQL.Reset()
@@ -555,7 +555,7 @@ func (g *shardGuard) reroute(
 	}
 	if a.what == reads {
 		from, _ := a.from.Expression.(clause.From)
-		before := stmt.Quote(on.base+suffix) + " AS " + stmt.Quote(on.alias)
+		before := stmt.Quote(table.base+suffix) + " AS " + stmt.Quote(table.alias)
 		if len(from.Tables) > 0 && from.Tables[0].Name == before {
 			from.Tables = nil
 		}
@@ -563,9 +563,9 @@ func (g *shardGuard) reroute(
 		stmt.Clauses["FROM"] = a.from
 	}
 	back := renames{tables: map[string]string{}}
-	for base := range on.shard.names {
+	for base := range table.shard.names {
 		back.tables[base+suffix] = base
 	}
-	back.in(stmt)
+	back.rename(stmt)
 	return g.apply(located{cluster: c, route: r, routed: true}, stmt, a.what)
 }

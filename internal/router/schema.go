@@ -56,8 +56,8 @@ func (s *schemas) onShard(shard int) (*shardSchemas, error) {
 	return own, own.err
 }
 
-// on returns the schema of a model or a join table on a shard.
-func (s *schemas) on(shard int, t reflect.Type) (*shardSchema, error) {
+// shardSchema returns the schema of a model or a join table on a shard.
+func (s *schemas) shardSchema(shard int, t reflect.Type) (*shardSchema, error) {
 	own, err := s.onShard(shard)
 	if err != nil {
 		return nil, err
@@ -83,14 +83,14 @@ func (s *schemas) parse(shard int, own *shardSchemas) error {
 		own.byType[m.Base.ModelType] = &shardSchema{schema: parsed, shard: own, base: m.Base.Table}
 	}
 	for _, m := range s.Sharded {
-		on := own.byType[m.Base.ModelType]
-		parsed := on.schema
-		parsed.Table = s.Entry(shard).TableOn(on.base)
-		own.names[on.base] = parsed.Table
-		_, on.alias = dialect.Split(on.base)
-		on.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(on.alias))
-		on.from = clause.From{Tables: []clause.Table{{Name: on.expr.SQL, Raw: true}}}
-		own.texts[on.expr.SQL] = true
+		table := own.byType[m.Base.ModelType]
+		parsed := table.schema
+		parsed.Table = s.Entry(shard).TableOn(table.base)
+		own.names[table.base] = parsed.Table
+		_, table.alias = dialect.Split(table.base)
+		table.expr = named(db.Statement.Quote(parsed.Table) + " AS " + db.Statement.Quote(table.alias))
+		table.from = clause.From{Tables: []clause.Table{{Name: table.expr.SQL, Raw: true}}}
+		own.texts[table.expr.SQL] = true
 		for _, relation := range parsed.Relationships.Many2Many {
 			join := relation.JoinTable
 			if own.byType[join.ModelType] == nil {
@@ -129,33 +129,33 @@ const usualText = 256
 
 // name makes a statement use the table of the shard, under the name that the table has in the model if it
 // can. An INSERT cannot. It returns what the statement renames besides.
-func (on *shardSchema) name(stmt *gorm.Statement, what verb) renames {
-	aliased := renames{on.shard.names, on}
-	stmt.TableExpr, stmt.Table = nil, on.schema.Table
+func (s *shardSchema) name(stmt *gorm.Statement, what verb) renames {
+	aliased := renames{s.shard.names, s}
+	stmt.TableExpr, stmt.Table = nil, s.schema.Table
 	switch {
-	case on.alias == "" || what == creates:
+	case s.alias == "" || what == creates:
 	case what == reads:
 		built := stmt.Clauses["FROM"]
 		from, _ := built.Expression.(clause.From)
-		if len(from.Tables) > 0 && !on.shard.texts[from.Tables[0].Name] {
+		if len(from.Tables) > 0 && !s.shard.texts[from.Tables[0].Name] {
 			break // The application names the tables.
 		}
 		stmt.SQL.Grow(usualText) // GORM's own guess has no room for the alias.
-		built.Name, built.Expression = "FROM", on.from
+		built.Name, built.Expression = "FROM", s.from
 		if len(from.Joins) > 0 {
-			from.Tables = []clause.Table{{Name: on.expr.SQL, Raw: true}}
+			from.Tables = []clause.Table{{Name: s.expr.SQL, Raw: true}}
 			built.Expression = from
 		}
-		stmt.Clauses["FROM"], stmt.Table = built, on.alias
+		stmt.Clauses["FROM"], stmt.Table = built, s.alias
 		return aliased
-	case what == updates || deletesByAlias(stmt, on.alias):
-		stmt.TableExpr, stmt.Table = on.expr, on.alias
+	case what == updates || deletesByAlias(stmt, s.alias):
+		stmt.TableExpr, stmt.Table = s.expr, s.alias
 		return aliased
 	}
-	if space, table, qualified := strings.Cut(on.schema.Table, "."); qualified {
+	if space, table, qualified := strings.Cut(s.schema.Table, "."); qualified {
 		stmt.TableExpr, stmt.Table = named(stmt.Quote(space)+"."+stmt.Quote(table)), table
 	}
-	return renames{on.shard.names, nil}
+	return renames{s.shard.names, nil}
 }
 
 // named is the name that the guard gives to the table of a statement. The mark, which means nothing in a text
@@ -192,16 +192,16 @@ type renames struct {
 
 // columnsOf returns the name of a table in front of a column, and whether it differs from the given one.
 func (n renames) columnsOf(table string) (name string, changed bool) {
-	if on := n.aliased; on != nil && table != "" && (table == on.base || table == on.schema.Table) {
-		return on.alias, table != on.alias
+	if own := n.aliased; own != nil && table != "" && (table == own.base || table == own.schema.Table) {
+		return own.alias, table != own.alias
 	}
 	name, changed = n.tables[table]
 	return name, changed
 }
 
-// in renames the tables in the conditions and joins that GORM holds as values. It copies what it changes,
+// rename renames the tables in the conditions and joins that GORM holds as values. It copies what it changes,
 // because statements share clauses.
-func (n renames) in(stmt *gorm.Statement) {
+func (n renames) rename(stmt *gorm.Statement) {
 	if built, ok := stmt.Clauses["WHERE"]; ok {
 		if where, renamed := n.expression(built.Expression); renamed {
 			built.Expression = where

@@ -33,7 +33,7 @@ func (c *column) len() int {
 	return len(c.data) / c.wide
 }
 
-func (c *column) at(i int) (x int64) {
+func (c *column) number(i int) (x int64) {
 	switch i *= c.wide; c.wide {
 	case 1:
 		x = int64(int8(c.data[i]))
@@ -78,7 +78,7 @@ func (c *column) add(x int64) {
 func (c *column) all() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for row := range c.len() {
-			if !yield(row, c.at(row)) {
+			if !yield(row, c.number(row)) {
 				return
 			}
 		}
@@ -108,9 +108,9 @@ func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) hol
 			case number:
 				numbers++
 			default:
-				of := serverKey{server, Column{t.Name, col.Name}}
-				c.words[of] = &words{at: map[string]int64{}, kinds: c.words[of].differing()}
-				texts[col.Name] = c.words[of]
+				place := serverKey{server, Column{t.Name, col.Name}}
+				c.words[place] = &words{index: map[string]int64{}, kinds: c.words[place].differing()}
+				texts[col.Name] = c.words[place]
 			}
 			names = append(names, col.Name)
 		}
@@ -128,8 +128,8 @@ func readTable(c *Census, server int, t *sqldb.Table, count int64, most int) hol
 
 // words are the different texts of a column of few kinds, which holdings have as their places here.
 type words struct {
-	all []string
-	at  map[string]int64
+	all   []string
+	index map[string]int64
 	// kinds are those of which the database has said that they differ.
 	kinds map[string]bool
 }
@@ -140,9 +140,9 @@ func (w *words) number(d *sqldb.DB, v any) (x int64, ok bool) {
 		return 0, false
 	}
 	text := sqldb.Text(v)
-	if x, ok = w.at[text]; !ok && len(w.all) <= maxKinds && len(text) <= maxKind {
+	if x, ok = w.index[text]; !ok && len(w.all) <= maxKinds && len(text) <= maxKind {
 		x, ok = int64(len(w.all)), true
-		w.all, w.at[text] = append(w.all, text), x
+		w.all, w.index[text] = append(w.all, text), x
 	}
 	return x, ok
 }
@@ -277,7 +277,7 @@ func (h holdings) order(columns []string, rows int) []int {
 		by := sqldb.Mapped(columns, func(name string) *column { return h[name] })
 		slices.SortStableFunc(all, func(a, b int) (order int) {
 			for _, c := range by {
-				order = cmp.Or(order, cmp.Compare(c.at(a), c.at(b)))
+				order = cmp.Or(order, cmp.Compare(c.number(a), c.number(b)))
 			}
 			return order
 		})
@@ -324,7 +324,7 @@ func (h holdings) byKind(column, by string, meets func(x int64) bool) (kinds map
 	kinds = map[string][]int64{}
 	all := map[int64][]int64{}
 	for i, x := range h[column].all() {
-		if kind := h[by].at(i); kind != null && meets(x) {
+		if kind := h[by].number(i); kind != null && meets(x) {
 			all[kind] = append(all[kind], x)
 		}
 	}

@@ -206,11 +206,11 @@ func (c *Census) split(col Column, best match) []conditional {
 		return nil
 	}
 	for _, by := range c.selectorsOf(col, fewKinds) {
-		with := c.endAs(col, by, best)
-		if len(with) < 2 {
+		rivals := c.endAs(col, by, best)
+		if len(rivals) < 2 {
 			continue
 		}
-		found := c.selections(col, by, with[:min(len(with), maxJoined)], false)
+		found := c.selections(col, by, rivals[:min(len(rivals), maxJoined)], false)
 		parts := map[string][]match{} // by kind, those whose keys the values go as far as
 		for _, kinds := range found {
 			for kind, part := range kinds {
@@ -252,7 +252,7 @@ func (c *Census) endAs(col, by Column, best match) []match {
 			ends[row[0]][i], _ = numberIn(row[1])
 		}
 	}
-	with := []match{best}
+	rivals := []match{best}
 	for _, key := range c.keys {
 		for _, end := range ends {
 			far := key != col && key != best.key
@@ -260,12 +260,12 @@ func (c *Census) endAs(col, by Column, best match) []match {
 				far = far && s.distinct >= minValues && end[i] <= s.max && float64(end[i]) >= 0.95*float64(s.max)
 			}
 			if far {
-				with = append(with, match{key: key})
+				rivals = append(rivals, match{key: key})
 				break
 			}
 		}
 	}
-	return with
+	return rivals
 }
 
 // repeatsKey reports whether a column has, in every row, the key of that row.
@@ -851,9 +851,9 @@ func (c *Census) kinds(table string, some func(server int, col *sqldb.Column) bo
 // is "".
 func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 	name := d.Kind.Quote(col.Name)
-	kinds, filled, of := map[string]bool{}, map[string]bool{}, serverKey{slices.Index(c.servers, d), col}
-	rows, held := c.hold(of.server, col.Table).kinds(col.Name)
-	if !held || c.words[of] != nil { // whose texts only the database tells apart
+	kinds, filled, place := map[string]bool{}, map[string]bool{}, serverKey{slices.Index(c.servers, d), col}
+	rows, held := c.hold(place.server, col.Table).kinds(col.Name)
+	if !held || c.words[place] != nil { // whose texts only the database tells apart
 		rows = c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
 			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
 	}
@@ -869,7 +869,7 @@ func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 	if len(filled) == 0 || len(filled) > maxKinds {
 		return nil
 	}
-	if w := c.words[of]; w != nil {
+	if w := c.words[place]; w != nil {
 		w.kinds = filled
 	}
 	return kinds
@@ -959,8 +959,8 @@ func (c *Census) condition(col, by Column, m match, found map[string]match) (who
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
 // of tables. It returns the matches of each table by that value.
-func (c *Census) selections(col, by Column, with []match, sample bool) []map[string]match {
-	found := make([]map[string]match, len(with))
+func (c *Census) selections(col, by Column, rivals []match, sample bool) []map[string]match {
+	found := make([]map[string]match, len(rivals))
 	for n := range found {
 		found[n] = map[string]match{}
 	}
@@ -980,14 +980,14 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 			}
 			n += len(kinds[kind])
 		}
-		if few = few && by != col && c.compares(i, with, n); !few {
+		if few = few && by != col && c.compares(i, rivals, n); !few {
 			kinds, few = c.readKinds(i, col, by, sample)
 		}
 		if few {
-			rows = c.grouped(i, col, with, kinds)
+			rows = c.grouped(i, col, rivals, kinds)
 		} else {
 			q, joins := d.SQL("SELECT v.c, COUNT(*), MIN(v.x), MAX(v.x)"), joined{c: c, server: i}
-			for _, m := range with {
+			for _, m := range rivals {
 				q.Add(", COUNT(", joins.hit(m.key), ")")
 			}
 			q.Add(" FROM (")
@@ -996,7 +996,7 @@ func (c *Census) selections(col, by Column, with []match, sample bool) []map[str
 		}
 		for _, row := range rows {
 			s := spanOf(row[1], row[2], row[3])
-			for n, m := range with {
+			for n, m := range rivals {
 				hits, _ := numberIn(row[4+n])
 				hits, near := min(hits, s.distinct), int64(0) // none, if SQLite has a text there
 				if hits == s.distinct && !sample {            // only then its chance counts
@@ -1056,14 +1056,14 @@ func (c *Census) addPairs(q *sqldb.Statement, server int, col, by Column, sample
 }
 
 // grouped counts the values of each kind, and how many of them are keys of each table, as a database would.
-func (c *Census) grouped(server int, col Column, with []match, kinds map[string][]int64) (rows [][]string) {
-	hits := c.hitsAmong(server, col, with, slices.Concat(slices.Collect(maps.Values(kinds))...))
+func (c *Census) grouped(server int, col Column, rivals []match, kinds map[string][]int64) (rows [][]string) {
+	hits := c.hitsAmong(server, col, rivals, slices.Concat(slices.Collect(maps.Values(kinds))...))
 	for kind, values := range kinds {
 		if len(values) == 0 {
 			continue
 		}
 		row := []string{kind, strconv.Itoa(len(values)), decimal(slices.Min(values)), decimal(slices.Max(values))}
-		for n := range with {
+		for n := range rivals {
 			count := int64(0)
 			for _, x := range values {
 				if hits[n](x) {
@@ -1088,14 +1088,14 @@ func (c *Census) keysWithin(server int, key Column, s span) int64 {
 		return c.keysIn(server, key, s)
 	}
 	const enough = 50_000 // so that memory does not grow with the rows
-	at := stretch{key, server, s.min, s.max}
-	n, known := c.within[at]
+	part := stretch{key, server, s.min, s.max}
+	n, known := c.within[part]
 	if !known {
 		if len(c.within) == enough {
 			clear(c.within)
 		}
 		n = c.keysIn(server, key, s)
-		c.within[at] = n
+		c.within[part] = n
 	}
 	return n
 }

@@ -186,11 +186,11 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 // greatest, and the least above 0, which keys do not need.
 func (c *Census) ends(server int, t *sqldb.Table, columns []*sqldb.Column) (all [][]string) {
 	for _, col := range columns {
-		of := serverKey{server, Column{t.Name, col.Name}}
-		if c.measured[of] == nil {
+		place := serverKey{server, Column{t.Name, col.Name}}
+		if c.measured[place] == nil {
 			c.hold(server, t.Name)
 		}
-		if found := c.measured[of]; found != nil {
+		if found := c.measured[place]; found != nil {
 			all = append(all, found)
 		}
 	}
@@ -509,11 +509,11 @@ type serverKey struct {
 
 // setOf returns the keys of a table on a server, or nil if only the server can tell them.
 func (c *Census) setOf(server int, key Column) *keySet {
-	of := serverKey{server, key}
-	if set, known := c.sets[of]; known {
+	place := serverKey{server, key}
+	if set, known := c.sets[place]; known {
 		return set
 	}
-	c.sets[of] = nil
+	c.sets[place] = nil
 	d, set := c.servers[server], &keySet{span: c.spans[key][server]}
 	set.repeats = !identifies(d.Tables[key.Table], key.Name)
 	if set.none || set.atMost || !whole(columnOf(d, key)) || !keyed(d.Tables[key.Table], key.Name) ||
@@ -544,7 +544,7 @@ func (c *Census) setOf(server int, key Column) *keySet {
 		}
 		c.room -= size
 	}
-	c.sets[of] = set
+	c.sets[place] = set
 	return set
 }
 
@@ -552,16 +552,16 @@ func (c *Census) setOf(server int, key Column) *keySet {
 // room is read once. Any other one is dropped when the next such table of its server is read. A census goes
 // through all tables several times: if the oldest ones were dropped, each of them would be read every time.
 func (c *Census) hold(server int, table string) holdings {
-	of := serverKey{server, Column{Table: table}}
-	if held, known := c.held[of]; known {
+	place := serverKey{server, Column{Table: table}}
+	if held, known := c.held[place]; known {
 		return held
 	}
-	held := readTable(c, server, c.servers[server].Tables[table], c.rows[of], c.limits.table)
+	held := readTable(c, server, c.servers[server].Tables[table], c.rows[place], c.limits.table)
 	if size := held.size(); size <= c.space {
 		c.space -= size
 	} else {
 		delete(c.held, c.passing[server])
-		c.passing[server] = of
+		c.passing[server] = place
 	}
 	for name := range held {
 		column := serverKey{server, Column{table, name}}
@@ -569,7 +569,7 @@ func (c *Census) hold(server int, table string) holdings {
 			c.measured[column] = held.ends(name)
 		}
 	}
-	c.held[of] = held
+	c.held[place] = held
 	return held
 }
 
@@ -582,28 +582,28 @@ type few struct {
 
 // compares reports whether so many values are compared with the keys of several tables without asking a
 // database about parts of them again and again.
-func (c *Census) compares(server int, with []match, values int) bool {
+func (c *Census) compares(server int, rivals []match, values int) bool {
 	return int64(values) <= c.limits.values ||
-		!slices.ContainsFunc(with, func(m match) bool { return c.setOf(server, m.key) == nil })
+		!slices.ContainsFunc(rivals, func(m match) bool { return c.setOf(server, m.key) == nil })
 }
 
 // hitsAmong returns for each of several tables what tells which of some values of a column are keys.
-func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []func(x int64) bool {
+func (c *Census) hitsAmong(server int, col Column, rivals []match, all []int64) []func(x int64) bool {
 	if c.few.col != col {
 		c.few = few{col, map[serverKey]map[int64]bool{}}
 	}
-	tell, found := make([]func(int64) bool, len(with)), make([]map[int64]bool, len(with))
+	tell, found := make([]func(int64) bool, len(rivals)), make([]map[int64]bool, len(rivals))
 	d, asked := c.servers[server], map[int64]bool{}
-	for n, m := range with {
+	for n, m := range rivals {
 		if set := c.setOf(server, m.key); set != nil {
 			tell[n] = set.has
 			continue
 		}
-		of := serverKey{server, m.key}
-		if c.few.hits[of] == nil {
-			c.few.hits[of] = map[int64]bool{}
+		place := serverKey{server, m.key}
+		if c.few.hits[place] == nil {
+			c.few.hits[place] = map[int64]bool{}
 		}
-		found[n] = c.few.hits[of]
+		found[n] = c.few.hits[place]
 		tell[n] = func(x int64) bool { return found[n][x] }
 		for _, x := range all {
 			if _, known := found[n][x]; !known {
@@ -614,7 +614,7 @@ func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []
 	name := d.Kind.Quote(col.Name)
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(asked)), sampled) {
 		q, joins := d.SQL("SELECT v.x"), joined{c: c, server: server}
-		for n, m := range with {
+		for n, m := range rivals {
 			if found[n] == nil {
 				q.Add(", 0")
 			} else {
@@ -625,7 +625,7 @@ func (c *Census) hitsAmong(server int, col Column, with []match, all []int64) []
 			" WHERE ", name, " IN (", listed(some), ")) AS v", joins.text))
 		for _, row := range rows {
 			x, _ := numberIn(row[0])
-			for n := range with {
+			for n := range rivals {
 				if found[n] != nil {
 					found[n][x] = row[1+n] == "1"
 				}

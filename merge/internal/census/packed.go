@@ -29,7 +29,7 @@ type packer struct {
 type part struct {
 	column string
 	as     string // bits 24-47, path $.a or list ,
-	with   string // the column with the higher half
+	high   string // the column with the higher half
 	when   string
 	member string // what a key there is called
 }
@@ -225,12 +225,12 @@ func (p *packer) halves(server int, t *sqldb.Table, low, high string) {
 	numbers := make([]int64, min(rows[low].len(), rows[high].len()))
 	looked := 0
 	for _, row := range rows.order(t.Primary, len(numbers)) {
-		if a, b := rows[low].at(row), rows[high].at(row); (a > 0 || b > 0) && looked < packedSample {
+		if a, b := rows[low].number(row), rows[high].number(row); (a > 0 || b > 0) && looked < packedSample {
 			numbers[row] = max(a, 0) + max(b, 0)*half
 			looked++
 		}
 	}
-	where := part{column: low, with: high, as: "bits 0-15", member: low}
+	where := part{column: low, high: high, as: "bits 0-15", member: low}
 	all := slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { return n == 0 })
 	if len(all) < minValues {
 		return
@@ -467,7 +467,7 @@ func (p *packer) joinLists() map[part]bool {
 
 // choice is a part of a column of which one is chosen for each table. The paths of a document are parts of
 // their own, which do not overlap.
-type choice struct{ column, path, with, parent string }
+type choice struct{ column, path, high, parent string }
 
 // chosen is the best part of a choice.
 type chosen struct {
@@ -488,7 +488,7 @@ func (p *packer) judge(table string) (found []Finding) {
 			how += " in rows with " + where.when
 		}
 		found = append(found, Finding{Column: Column{table, where.column}, Verdict: Possible, Parent: best[c].key,
-			As: where.as, With: where.with, When: where.when,
+			As: where.as, With: where.high, When: where.when,
 			Evidence: how + ", by a sample: " + best[c].evidence(false, nil)})
 	}
 	return append(found, slices.DeleteFunc(near, func(f Finding) bool {
@@ -527,7 +527,7 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 				near = append(near, Finding{Column: Column{table, where.column}, As: where.as,
 					Hits: map[Column]string{key: "a sample"}})
 			}
-			c := choice{where.column, "", where.with, key.Table}
+			c := choice{where.column, "", where.high, key.Table}
 			if strings.HasPrefix(where.as, "path ") {
 				c.path = where.as
 			}
@@ -610,8 +610,8 @@ func (p *packer) compare(called Column, where part, key Column) match {
 		}
 	}
 	named, ends := p.c.named(called, key)
-	of := p.c.parents[where.member]
-	if len(of) == 1 && of[0] == key && strings.Contains(where.as, where.member+"=#") { // as in a link
+	parents := p.c.parents[where.member]
+	if len(parents) == 1 && parents[0] == key && strings.Contains(where.as, where.member+"=#") { // as in a link
 		named = 3
 	}
 	m := match{key: key, named: named, ends: ends, begins: p.c.begins(key),

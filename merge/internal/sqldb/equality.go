@@ -64,7 +64,7 @@ func (c *Column) Comparable(other *Column) bool {
 // Refers reports whether values of a column can be keys of another one of the same database. Texts may hold
 // keys that are numbers, and a column of SQLite without a type that is known any key.
 func (c *Column) Refers(k Kind, key *Column) bool {
-	with := func(one, two Family) bool {
+	pair := func(one, two Family) bool {
 		return c.Family == one && key.Family == two || c.Family == two && key.Family == one
 	}
 	// A database compares these with others by a number that is not what they show, or not at all.
@@ -80,9 +80,9 @@ func (c *Column) Refers(k Kind, key *Column) bool {
 	case apart(c) || apart(key):
 		return c.Declared == key.Declared
 	}
-	return c.Family == key.Family && c.Family != FamilyJSON || with(FamilyText, FamilyUUID) ||
+	return c.Family == key.Family && c.Family != FamilyJSON || pair(FamilyText, FamilyUUID) ||
 		(c.Family.Exact() || c.Family == FamilyText) && (key.Family.Exact() || key.Family == FamilyText) ||
-		with(FamilyText, FamilyBytes) && k != PostgreSQL
+		pair(FamilyText, FamilyBytes) && k != PostgreSQL
 }
 
 // Wide returns an expression of 64 bits. Shifts of PostgreSQL keep the type of a column.

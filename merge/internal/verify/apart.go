@@ -96,7 +96,8 @@ func trails(ctx context.Context, w Watched, child *job, parents []string) (all [
 	var sources sync.WaitGroup
 	var adds sync.Mutex
 	for _, s := range child.sides {
-		here := slices.DeleteFunc(slices.Clone(all), func(t *trail) bool { return t.parent.on(s.server) == nil })
+		absent := func(t *trail) bool { return t.parent.side(s.server) == nil }
+		here := slices.DeleteFunc(slices.Clone(all), absent)
 		if s.table.column(w.Column) == nil || len(here) == 0 {
 			continue
 		}
@@ -114,7 +115,7 @@ func trails(ctx context.Context, w Watched, child *job, parents []string) (all [
 				for i, t := range here {
 					hits := s.d.parse(textOf(values[1+i]))
 					t.all, t.before = t.all+s.d.parse(textOf(values[0])), t.before+hits
-					if t.parent.on(s.server).added == 0 {
+					if t.parent.side(s.server).added == 0 {
 						t.stay += hits
 					}
 				}

@@ -188,7 +188,7 @@ func (e *expecter) follows(r reference, parent *job, values []any, changes map[i
 		pos := e.positions[name]
 		switch {
 		case parent.moves && r.targets[i] == parent.identity().name:
-			changes[pos] = e.stored(pos, values[pos], parent.on(e.server).shifted(values[pos]))
+			changes[pos] = e.stored(pos, values[pos], parent.side(e.server).shifted(values[pos]))
 		case parent.names != nil && r.targets[i] == parent.plan.Rename.Column:
 			e.byName(parent, values, pos, changes)
 		default:

@@ -215,7 +215,7 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 	for i, c := range n.columns {
 		list[i] = t.expression("k", c)
 	}
-	l, key := lookup{d: t}, n.at(n.by.columns)
+	l, key := lookup{d: t}, n.indexes(n.by.columns)
 	by, newest := n.positions[n.plan.By]
 	newest = newest && t.kind != sqlite && slices.Contains([]class{classText, classClock}, n.columns[by].class)
 	for i, row := range batch {
@@ -228,11 +228,11 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 			newer = fmt.Sprintf("CASE WHEN k.%s >= %s THEN 1 ELSE 0 END", t.kind.quote(n.plan.By),
 				t.kind.placeholder(len(l.args)))
 		}
-		var on []string
+		var conditions []string
 		for part, pos := range key {
-			on = append(on, l.equal(n.by.term(t.kind, part, "k."), n.columns[pos], row.values[pos]))
+			conditions = append(conditions, l.equal(n.by.term(t.kind, part, "k."), n.columns[pos], row.values[pos]))
 		}
-		l.add(i, strings.Join(append(list, newer), ", "), n.name, on)
+		l.add(i, strings.Join(append(list, newer), ", "), n.name, conditions)
 	}
 	l.each(ctx, func(i int, values []any) {
 		held := n.held(values[:len(list)])
@@ -380,7 +380,7 @@ func (n *joiner) hash(values []any) sum {
 func (n *joiner) held(values []any) heldRow {
 	h := heldRow{values: owned(values), sum: n.hash(values)}
 	var key []byte
-	for _, pos := range n.at(n.target.primary) {
+	for _, pos := range n.indexes(n.target.primary) {
 		key = n.forms[pos].append(key, h.values[pos])
 	}
 	if h.id = sumOf(key); len(key) == 0 {
@@ -445,7 +445,7 @@ func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
 // move notes what children of the row hold in the target.
 func (n *joiner) move(row *joinedRow, held *heldRow) {
 	for _, targets := range n.targets {
-		key := n.at(targets)
+		key := n.indexes(targets)
 		if key == nil || slices.ContainsFunc(key, func(pos int) bool { return row.before[pos] == nil }) {
 			continue
 		}

@@ -31,7 +31,7 @@ func listedOffsets(ctx context.Context, j *job) {
 		return
 	}
 	j.v.list(ctx, listOfOffsets, "server, added", j.name, func(row []string) {
-		if s := j.on(j.v.position(row[0])); s != nil && (s.counts || !j.moves) { // or it has no row
+		if s := j.side(j.v.position(row[0])); s != nil && (s.counts || !j.moves) { // or it has no row
 			j.v.compare("lists", j.name, s.d.Name, "added to the keys, by "+listOfOffsets,
 				strconv.FormatInt(s.added, 10), row[1])
 		}
@@ -47,7 +47,7 @@ func listedCopies(ctx context.Context, j *job) {
 		return
 	}
 	j.v.list(ctx, listOfCopies, "server, rows_read, done, step", j.name, func(row []string) {
-		switch s := j.on(j.v.position(row[0])); {
+		switch s := j.side(j.v.position(row[0])); {
 		case row[3] != "copy":
 		case s == nil:
 			j.v.compare("lists", j.name, "", "a server in "+listOfCopies, "", row[0])

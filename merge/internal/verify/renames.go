@@ -135,7 +135,7 @@ func keepers(ctx context.Context, j *job) {
 	}
 	for i, s := range v.plan.Servers {
 		met := int64(0)
-		if own := j.on(i); own != nil {
+		if own := j.side(i); own != nil {
 			met = own.met
 		}
 		if listed[i] > 0 || met > 0 {
@@ -169,17 +169,17 @@ func decide(ctx context.Context, j *job, batch []renamed) (wrong int64, example 
 		key := keyValue(n.newKey)
 		l.add(i, list(own), j.name, []string{l.equal("k."+quoted, primary, key)})
 		for _, unique := range nameKeys(j) {
-			var on []string
+			var conditions []string
 			for pos, name := range unique.columns {
 				held := unique.term(t.kind, pos, "k.")
 				if name == r.Column {
-					on = append(on, l.equal(held, j.target.column(name), n.old))
+					conditions = append(conditions, l.equal(held, j.target.column(name), n.old))
 				} else {
-					on = append(on, held+" = (SELECT r."+t.kind.quote(name)+" FROM "+t.kind.quote(j.name)+
-						" AS r WHERE "+l.equal("r."+quoted, primary, key)+")")
+					conditions = append(conditions, held+" = (SELECT r."+t.kind.quote(name)+" FROM "+
+						t.kind.quote(j.name)+" AS r WHERE "+l.equal("r."+quoted, primary, key)+")")
 				}
 			}
-			l.add(i, list(other), j.name, on)
+			l.add(i, list(other), j.name, conditions)
 		}
 	}
 	type side struct{ key, by string }

@@ -46,7 +46,7 @@ type summer struct {
 }
 
 func newSummer(s *stream) *summer {
-	return &summer{stream: s, primary: s.at(s.target.primary)}
+	return &summer{stream: s, primary: s.indexes(s.target.primary)}
 }
 
 // add adds a row to a tally. Only the extra columns from one position on to another are the server's.
@@ -97,7 +97,7 @@ func (m *summer) leadsFar(r *edge, values []any) bool {
 		return false
 	}
 	var own []any
-	for _, pos := range m.at(r.columns) {
+	for _, pos := range m.indexes(r.columns) {
 		own = append(own, values[pos])
 	}
 	return own != nil && r.far.any[r.key(m.v, own)]
@@ -173,7 +173,7 @@ func sumTarget(ctx context.Context, j *job, stray *tally) {
 	tells := j.counted() && len(m.primary) == 1
 	from.each(ctx, func(values []any) {
 		if tells {
-			if s := j.on(j.owner(values[m.primary[0]])); s != nil {
+			if s := j.side(j.owner(values[m.primary[0]])); s != nil {
 				m.add(s.got, values, s.first, s.first+len(s.extra))
 				return
 			}

@@ -42,8 +42,8 @@ func newStream(s *side, columns []*column) *stream {
 	return r
 }
 
-// at returns where columns are in a row, or nil if it lacks one of them.
-func (s *stream) at(names []string) (all []int) {
+// indexes returns where columns are in a row, or nil if it lacks one of them.
+func (s *stream) indexes(names []string) (all []int) {
 	for _, name := range names {
 		pos, has := s.positions[name]
 		if !has {
@@ -188,7 +188,7 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 	case table == nil:
 		return "", ""
 	}
-	from, on, key := s.parents(r, parentAlias(n), func(name string) (string, *column) {
+	from, condition, key := s.parents(r, parentAlias(n), func(name string) (string, *column) {
 		if set := s.set[name]; set != "" {
 			return set, s.target.column(name)
 		}
@@ -197,9 +197,9 @@ func (s *stream) parent(n int, r reference) (expression, join string) {
 	if from == "" {
 		return "", ""
 	}
-	found := "EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")"
+	found := "EXISTS (SELECT 1 FROM " + from + " WHERE " + condition + ")"
 	if len(r.natural) > 0 {
-		found, join = key+" IS NOT NULL", " LEFT JOIN "+from+" ON "+on
+		found, join = key+" IS NOT NULL", " LEFT JOIN "+from+" ON "+condition
 	}
 	if listed != "" { // what the own server does not have, another one may
 		found += " OR " + listed

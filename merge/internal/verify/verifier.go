@@ -20,7 +20,7 @@ import (
 // verifier is a verification under way.
 type verifier struct {
 	fail     func(error) // ends all statements, and Run with this error unless there was one before
-	at       string      // what is looked at, for errors
+	subject  string      // what is looked at, for errors
 	plan     *Plan
 	sources  []*database
 	target   *database
@@ -152,11 +152,11 @@ func (v *verifier) leaveOutComputed() {
 func (v *verifier) holds(ctx context.Context, r reference, asked [][]any) []bool {
 	held, l, parent := make([]bool, len(asked)), lookup{d: v.target}, v.target.tables[r.parent]
 	for n, values := range asked {
-		var on []string
+		var conditions []string
 		for i, name := range r.targets {
-			on = append(on, l.equal("k."+v.target.kind.quote(name), parent.column(name), values[i]))
+			conditions = append(conditions, l.equal("k."+v.target.kind.quote(name), parent.column(name), values[i]))
 		}
-		l.add(n, "1", r.parent, on)
+		l.add(n, "1", r.parent, conditions)
 	}
 	l.each(ctx, func(n int, _ []any) { held[n] = true })
 	return held
@@ -271,8 +271,8 @@ func (j *job) divide() {
 	}
 }
 
-// on returns the table on a server, or nil if that has none. So it does for a table that is not copied.
-func (j *job) on(server int) *side {
+// side returns the table on a server, or nil if that has none. So it does for a table that is not copied.
+func (j *job) side(server int) *side {
 	if j == nil {
 		return nil
 	}
@@ -382,7 +382,7 @@ func (j *job) describe(r *reference) {
 		return
 	}
 	several := func(s *side) bool { // a database may have two parents for one child
-		beside := parent.on(s.server)
+		beside := parent.side(s.server)
 		return beside == nil || !beside.table.identifies(r.targets)
 	}
 	if !slices.ContainsFunc(j.sides, several) {
@@ -675,12 +675,12 @@ func (s *side) missing(r reference, above ...string) string {
 		}
 		return ""
 	}
-	if s.v.jobs[r.parent].on(s.server) != nil {
-		from, on, _ := s.parents(r, "p", s.given, nil, append(above, s.name)...)
+	if s.v.jobs[r.parent].side(s.server) != nil {
+		from, condition, _ := s.parents(r, "p", s.given, nil, append(above, s.name)...)
 		if from == "" {
 			return ""
 		}
-		refers += " AND NOT EXISTS (SELECT 1 FROM " + from + " WHERE " + on + ")"
+		refers += " AND NOT EXISTS (SELECT 1 FROM " + from + " WHERE " + condition + ")"
 	}
 	if there := s.listed(r, "s"); there != "" {
 		refers += " AND NOT (" + there + ")"
@@ -711,8 +711,8 @@ func (s *side) refers(r reference) string {
 // alias, the condition, and what is NULL if there is none. Parents are known by the values that the plan
 // gives to both, because the target holds those. All is "" if a column is not there.
 func (s *side) parents(r reference, alias string, value func(name string) (string, *column), show []string,
-	above ...string) (from, on, key string) {
-	k, table, parent := s.d.kind, s.d.tables[r.parent], s.v.jobs[r.parent].on(s.server)
+	above ...string) (from, condition, key string) {
+	k, table, parent := s.d.kind, s.d.tables[r.parent], s.v.jobs[r.parent].side(s.server)
 	sets := make([]bool, len(r.columns))
 	for i, name := range r.columns {
 		sets[i] = s.sets(name) != "" || parent != nil && parent.sets(r.targets[i]) != ""

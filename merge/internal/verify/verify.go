@@ -18,8 +18,8 @@ import (
 // return nothing, and what they would have found does not count.
 func Run(ctx context.Context, p *Plan) (findings []Finding, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	v := &verifier{plan: p, jobs: map[string]*job{}, at: "the catalogs"}
-	v.fail = func(err error) { cancel(fmt.Errorf("%s: %w", v.at, err)) }
+	v := &verifier{plan: p, jobs: map[string]*job{}, subject: "the catalogs"}
+	v.fail = func(err error) { cancel(fmt.Errorf("%s: %w", v.subject, err)) }
 	defer func() {
 		if err = errors.Join(context.Cause(ctx), v.close()); err != nil {
 			findings = nil
@@ -48,7 +48,7 @@ func (v *verifier) all(ctx context.Context) {
 	order := v.order()
 	for _, prepare := range []func(context.Context, *job){readRefused, findOffsets, readNames, findFar} {
 		for _, j := range order {
-			v.at = "table " + j.name
+			v.subject = "table " + j.name
 			prepare(ctx, j)
 		}
 	}
@@ -58,7 +58,7 @@ func (v *verifier) all(ctx context.Context) {
 			if j.plan.joins() != joined {
 				continue
 			}
-			v.at = "table " + j.name
+			v.subject = "table " + j.name
 			for _, check := range []func(context.Context, *job){
 				compare, duplicates, keepers, counters, leftBehind, listedOffsets, listedCopies,
 			} {
@@ -67,18 +67,18 @@ func (v *verifier) all(ctx context.Context) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
-		v.at = "table " + name
+		v.subject = "table " + name
 		v.empty(ctx, name)
 		v.balanced(ctx, name)
 	}
-	v.at = listOfServers
+	v.subject = listOfServers
 	listedServers(ctx, v)
 	for _, w := range v.plan.Watched {
-		v.at = "table " + w.Table
+		v.subject = "table " + w.Table
 		watched(ctx, v, w)
 	}
 	for _, s := range v.plan.Sums {
-		v.at = "conserve " + s.Name
+		v.subject = "conserve " + s.Name
 		v.sum(ctx, s)
 	}
 }
@@ -210,7 +210,7 @@ func (v *verifier) balanced(ctx context.Context, name string) {
 			missing.Skipped += all
 		default:
 			missing.Filtered += all - met
-			missing.Orphans += met - j.on(i).read
+			missing.Orphans += met - j.side(i).read
 		}
 	}
 	if j != nil {
