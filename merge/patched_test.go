@@ -77,3 +77,18 @@ func TestCheckNamesWhatRefersToRowsThatBeganAsACopy(t *testing.T) {
 		refused(t, into, draft, merge.CodeUndeclared, "owner_no")
 	})
 }
+
+func TestContentWhoseKeyIsCalledOtherwiseOnAServerIsDrafted(t *testing.T) {
+	t.Parallel()
+	server := func(key string) []string {
+		return append([]string{"CREATE TABLE items (" + key + " BIGINT NOT NULL PRIMARY KEY, price INTEGER)"},
+			many(1, 40, func(n int) string { return fmt.Sprintf("INSERT INTO items VALUES (%d, %d)", 3*n, n%5) })...)
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, nil, nil, server("item"), server("no"))
+		into.exec(t, server("item")[0])
+		if p := draftOf(t, plan).Tables["items"]; p == nil {
+			t.Error("there is no draft of items")
+		}
+	})
+}

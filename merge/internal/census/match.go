@@ -305,13 +305,12 @@ func (c *Census) countRows(tables ...string) {
 // database counts their key, some may differ, for somebody may have changed an item on one server, and keys
 // with the same gaps mean the same, however many prices were changed.
 func (c *Census) alike(table string) bool {
-	t, tenths := c.servers[0].Tables[table], 9
-	var names []string // all of them
+	t, tenths, byKey := c.servers[0].Tables[table], 9, false
 	if t == nil || len(t.Primary) == 0 || slices.ContainsFunc(t.Columns, (*sqldb.Column).Counts) {
 		tenths = 10
 	} else if s := c.spans[Column{table, t.Primary[0]}]; len(t.Primary) == 1 && len(s) > 0 &&
 		float64(s[0].distinct) < 0.8*width(s[0].min, s[0].max) {
-		names = t.Primary
+		byKey = true
 	}
 	for i := range c.servers {
 		n, first := c.rows[serverKey{i, Column{Table: table}}], c.rows[serverKey{0, Column{Table: table}}]
@@ -322,6 +321,10 @@ func (c *Census) alike(table string) bool {
 	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
 		var first []uint64
 		for i, d := range c.servers {
+			var names []string // all of them
+			if byKey {
+				names = d.Tables[table].Primary // which may be called otherwise here
+			}
 			sample := c.sampleOf(d, d.Tables[table], names, limit)
 			if i == 0 {
 				first = sample
@@ -344,7 +347,7 @@ func (c *Census) alike(table string) bool {
 // sampleOf returns the least hashes of what the rows of a table have in some columns, or in all. They are of
 // the same rows on servers that have these, and do not depend on the order of rows or on that of columns.
 func (c *Census) sampleOf(d *sqldb.DB, t *sqldb.Table, names []string, limit string) (least []uint64) {
-	if names == nil {
+	if len(names) == 0 {
 		names = slices.Sorted(slices.Values(sqldb.ColumnNames(t.Writable())))
 	}
 	if len(t.Primary) > 0 {
