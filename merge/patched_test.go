@@ -78,6 +78,36 @@ func TestCheckNamesWhatRefersToRowsThatBeganAsACopy(t *testing.T) {
 	})
 }
 
+// What each player begins with is nearly the same on all servers, for few have fought, and no content. Their friends
+// are asked about.
+func TestWhatPlayersBeginWithIsNoContent(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE chars (id INT NOT NULL PRIMARY KEY, name VARCHAR(20) NOT NULL)",
+		"CREATE TABLE pvp (who INT NOT NULL PRIMARY KEY, kills INT NOT NULL, deaths INT NOT NULL)",
+		"CREATE TABLE friends (a INT NOT NULL, b INT NOT NULL)"}
+	rows := func(server int) (all []string) {
+		for n := 1; n <= 300+4*server; n++ {
+			kills := 0
+			if n%60 == server {
+				kills = n
+			}
+			all = append(all, fmt.Sprintf("INSERT INTO chars VALUES (%d, 'c%dx%d')", n, server, n),
+				fmt.Sprintf("INSERT INTO pvp VALUES (%d, %d, 0)", n, kills))
+			if n%3 == 0 {
+				all = append(all, fmt.Sprintf("INSERT INTO friends VALUES (%d, %d)", n, n%7))
+			}
+		}
+		return all
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, _, plan := small(t, target, schema, nil, rows(1), rows(2))
+		asked := func(o merge.OpenColumn) bool { return o.Column == "a" }
+		if p := draftOf(t, plan).Tables["friends"]; !slices.ContainsFunc(p.Undecided, asked) {
+			t.Errorf("it says nothing of friends: %+v", p)
+		}
+	})
+}
+
 func TestContentWhoseKeyIsCalledOtherwiseOnAServerIsDrafted(t *testing.T) {
 	t.Parallel()
 	server := func(key string) []string {

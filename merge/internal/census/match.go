@@ -336,12 +336,21 @@ func (c *Census) alike(table string) bool {
 					same++
 				}
 			}
-			if 10*same < tenths*len(all) {
+			if 10*same < tenths*len(all) || same < len(all) && !byKey && !c.various(t) {
 				return false
 			}
 		}
 	}
 	return len(c.servers) > 1
+}
+
+// various reports whether most rows of a table differ in more than their key. What each player begins with
+// does not, and is nearly the same on all servers that count their players from 1 on.
+func (c *Census) various(t *sqldb.Table) bool {
+	key := func(name string) bool { return slices.Contains(t.Primary, name) }
+	beside := slices.DeleteFunc(sqldb.ColumnNames(t.Writable()), key)
+	return len(t.Primary) > 1 || len(beside) > 0 && 2*int64(len(c.sampleOf(c.servers[0], t, beside, " LIMIT 100"))) >=
+		min(100, c.rows[serverKey{0, Column{Table: t.Name}}])
 }
 
 // sampleOf returns the least hashes of what the rows of a table have in some columns, or in all. They are of
