@@ -643,19 +643,15 @@ func (c *schemaCheck) closed() {
 		said := j.whens()
 		for _, target := range j.target.Columns {
 			col := now.Tables[j.name].Columns[target.Name]
-			for _, key := range col.Of {
-				parent := c.ws.jobs[key.Table]
+			foreign := c.foreign(j.name, target.Name, col)
+			more := slices.DeleteFunc(slices.Clone(foreign), col.refers)
+			for _, key := range slices.Concat(col.Of, more) {
 				open := func(o OpenColumn) bool { return o.Column == target.Name }
-				foreign := func(s *server) bool { // the target may lack the foreign key
-					t := s.db.Tables[j.name]
-					return t != nil && slices.ContainsFunc(t.References, func(r sqldb.Reference) bool {
-						return r.Parent == key.Table && slices.Equal(r.Columns, []string{target.Name})
-					})
-				}
-				certain := key.As == "" && (col.Verdict == census.Reference.String() ||
-					slices.ContainsFunc(c.ws.servers, foreign))
+				same := func(f LockedKey) bool { return key.As == "" && f.Table == key.Table && f.Column == key.Column }
+				certain := key.As == "" && col.Verdict == census.Reference.String() ||
+					slices.ContainsFunc(foreign, same)
 				plain := slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name)
-				if parent == nil || !parent.changes() || parent.key().Name != key.Column || // or the plan has said it
+				if !c.moves(key, j) || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
 					plain && !certain {
 					continue
@@ -683,6 +679,35 @@ func (c *schemaCheck) closed() {
 			}
 		}
 	}
+}
+
+// moves reports whether a key gets other numbers: that of a table which is renumbered, or which has the keys of
+// such a table, though not of the one that asks.
+func (c *schemaCheck) moves(key LockedKey, asks *tableJob) bool {
+	parent := c.ws.jobs[key.Table]
+	return parent != nil && (parent.changes() && parent.key().Name == key.Column ||
+		slices.ContainsFunc(parent.refs, func(r sqldb.Reference) bool {
+			up := c.ws.jobs[r.Parent]
+			return slices.Equal(r.Columns, []string{key.Column}) && up != nil && up != asks && up.changes()
+		}))
+}
+
+// foreign returns the keys that a column holds by foreign keys of servers, which the target may lack. They are
+// proof, however few the rows are.
+func (c *schemaCheck) foreign(table, column string, col LockedColumn) (all []LockedKey) {
+	for _, s := range c.ws.servers {
+		t := s.db.Tables[table]
+		if t == nil {
+			continue
+		}
+		for _, r := range t.References {
+			key := LockedKey{Table: r.Parent, Column: strings.Join(c.ws.led(r).Target, ", ")}
+			if slices.Equal(r.Columns, []string{column}) && col.holds(key) && !slices.Contains(all, key) {
+				all = append(all, key)
+			}
+		}
+	}
+	return all
 }
 
 // saidOf reports whether each row that a finding is about meets a condition of a reference of the plan, which

@@ -251,19 +251,28 @@ func TestTwoTablesOfWhichEachNeedsTheOtherAreMerged(t *testing.T) {
 	})
 }
 
-// A foreign key of a server is proof, however few its rows are.
+// A foreign key of a server is proof, however few its rows are, and also of keys that are those of accounts.
 func TestAForeignKeyThatTheTargetLacksHasToBeDeclared(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
-		const roles, guilds = "CREATE TABLE roles (id INT NOT NULL PRIMARY KEY)", "CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, leader INT"
-		server := func(number int) []string {
-			return []string{roles, guilds + ", FOREIGN KEY (leader) REFERENCES roles (id))", "INSERT INTO roles VALUES (1), (2)",
-				"INSERT INTO guilds VALUES (" + id(number, 1) + ", 2)"}
+		const accounts, guilds = "CREATE TABLE accounts (id INT NOT NULL PRIMARY KEY)", "CREATE TABLE guilds (id BIGINT NOT NULL PRIMARY KEY, leader INT"
+		for i, roles := range []string{"CREATE TABLE roles (id INT NOT NULL PRIMARY KEY)",
+			"CREATE TABLE roles (id INT NOT NULL PRIMARY KEY, FOREIGN KEY (id) REFERENCES accounts (id))"} {
+			for _, rows := range []string{"(1), (2)", "(1), (2), (3), (4), (5), (6)"} {
+				server := func(number int) []string {
+					return []string{accounts, roles, guilds + ", FOREIGN KEY (leader) REFERENCES roles (id))",
+						"INSERT INTO accounts VALUES (1), (2), (3), (4), (5), (6)", "INSERT INTO roles VALUES " + rows,
+						"INSERT INTO guilds VALUES (" + id(number, 1) + ", 2)"}
+				}
+				_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"accounts": {Policy: merge.Copy, Renumber: merge.Apart},
+					"roles": {Policy: merge.Copy}, "guilds": {Policy: merge.Copy}}, server(1), server(2))
+				if i == 0 {
+					plan.Tables["roles"].Renumber = merge.Apart
+				}
+				into.exec(t, accounts, roles, guilds+")")
+				refused(t, into, plan, merge.CodeUndeclared, `add "guilds.leader" under identities: roles`)
+			}
 		}
-		_, into, plan := small(t, target, nil, map[string]*merge.TablePlan{"roles": {Policy: merge.Copy, Renumber: merge.Apart},
-			"guilds": {Policy: merge.Copy}}, server(1), server(2))
-		into.exec(t, roles, guilds+")")
-		refused(t, into, plan, merge.CodeUndeclared, `add "guilds.leader" under identities: roles`)
 	})
 }
 
