@@ -647,9 +647,8 @@ func (c *schemaCheck) closed() {
 			more := slices.DeleteFunc(slices.Clone(foreign), col.refers)
 			for _, key := range slices.Concat(col.Of, more) {
 				open := func(o OpenColumn) bool { return o.Column == target.Name }
-				same := func(f LockedKey) bool { return key.As == "" && f.Table == key.Table && f.Column == key.Column }
-				certain := key.As == "" && col.Verdict == census.Reference.String() ||
-					slices.ContainsFunc(foreign, same)
+				certain := key.As == "" && (col.Verdict == census.Reference.String() ||
+					slices.Contains(foreign, LockedKey{Table: key.Table, Column: key.Column}))
 				plain := slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name)
 				if !c.moves(key, j) || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
@@ -681,8 +680,8 @@ func (c *schemaCheck) closed() {
 	}
 }
 
-// moves reports whether a key gets other numbers: that of a table which is renumbered, or which has the keys of
-// such a table, though not of the one that asks.
+// moves reports whether a key gets other numbers: that of a table which is renumbered, or which has the keys
+// of such a table, though not of the one that asks.
 func (c *schemaCheck) moves(key LockedKey, asks *tableJob) bool {
 	parent := c.ws.jobs[key.Table]
 	return parent != nil && (parent.changes() && parent.key().Name == key.Column ||
@@ -692,8 +691,8 @@ func (c *schemaCheck) moves(key LockedKey, asks *tableJob) bool {
 		}))
 }
 
-// foreign returns the keys that a column holds by foreign keys of servers, which the target may lack. They are
-// proof, however few the rows are.
+// foreign returns the keys that a column holds by foreign keys of servers, which the target may lack. They
+// are proof, however few the rows are.
 func (c *schemaCheck) foreign(table, column string, col LockedColumn) (all []LockedKey) {
 	for _, s := range c.ws.servers {
 		t := s.db.Tables[table]

@@ -349,8 +349,11 @@ func (c *Census) alike(table string) bool {
 func (c *Census) various(t *sqldb.Table) bool {
 	key := func(name string) bool { return slices.Contains(t.Primary, name) }
 	beside := slices.DeleteFunc(sqldb.ColumnNames(t.Writable()), key)
-	return len(t.Primary) > 1 || len(beside) > 0 && 2*int64(len(c.sampleOf(c.servers[0], t, beside, " LIMIT 100"))) >=
-		min(100, c.rows[serverKey{0, Column{Table: t.Name}}])
+	if len(t.Primary) > 1 || len(beside) == 0 {
+		return len(t.Primary) > 1
+	}
+	sample := c.sampleOf(c.servers[0], t, beside, " LIMIT 100")
+	return 2*int64(len(sample)) >= min(100, c.rows[serverKey{0, Column{Table: t.Name}}])
 }
 
 // sampleOf returns the least hashes of what the rows of a table have in some columns, or in all. They are of
