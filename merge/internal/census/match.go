@@ -1,9 +1,7 @@
 package census
 
 import (
-	"context"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"maps"
 	"math"
@@ -270,20 +268,6 @@ func (c *Census) findKeys() {
 	})
 }
 
-// fewAlike is how many rows may be the same on all servers by chance, as those that a game begins with.
-const fewAlike = 5
-
-// sampledAlike is how many rows of each server are compared.
-const sampledAlike = 1000
-
-// Alike reports whether a table has nearly the same rows on all servers, which are at least two.
-func Alike(ctx context.Context, servers []*sqldb.DB, table string) (bool, error) {
-	c := newCensus(ctx, servers, 0, limits{})
-	c.countRows(table)
-	same := c.alike(table)
-	return same, c.Err
-}
-
 // countRows counts the rows of tables on each server that has them, of many by one statement.
 func (c *Census) countRows(tables ...string) {
 	for i, d := range c.servers {
@@ -299,91 +283,6 @@ func (c *Census) countRows(tables ...string) {
 			}
 		}
 	}
-}
-
-// alike reports whether a table has the same rows on all servers, as what is installed with a game has. If no
-// database counts their key, some may differ, for somebody may have changed an item on one server, and keys
-// with the same gaps mean the same, however many prices were changed.
-func (c *Census) alike(table string) bool {
-	t, tenths, byKey := c.servers[0].Tables[table], 9, false
-	if t == nil || len(t.Primary) == 0 || slices.ContainsFunc(t.Columns, (*sqldb.Column).Counts) {
-		tenths = 10
-	} else if s := c.spans[Column{table, t.Primary[0]}]; len(t.Primary) == 1 && len(s) > 0 &&
-		float64(s[0].distinct) < 0.8*width(s[0].min, s[0].max) {
-		byKey = true
-	}
-	for i := range c.servers {
-		n, first := c.rows[serverKey{i, Column{Table: table}}], c.rows[serverKey{0, Column{Table: table}}]
-		if n <= fewAlike || 10*min(n, first) < int64(tenths)*max(n, first) {
-			return false
-		}
-	}
-	for _, limit := range []string{" LIMIT 100", ""} { // The first rows of most other tables differ.
-		var first []uint64
-		for i, d := range c.servers {
-			var names []string // all of them
-			if byKey {
-				names = d.Tables[table].Primary // which may be called otherwise here
-			}
-			sample := c.sampleOf(d, d.Tables[table], names, limit)
-			if i == 0 {
-				first = sample
-			}
-			all, same := leastOf(slices.Concat(first, sample)), 0
-			for _, hash := range all {
-				_, before := slices.BinarySearch(first, hash)
-				if _, here := slices.BinarySearch(sample, hash); before && here {
-					same++
-				}
-			}
-			if 10*same < tenths*len(all) || same < len(all) && !byKey && !c.various(t) {
-				return false
-			}
-		}
-	}
-	return len(c.servers) > 1
-}
-
-// various reports whether most rows of a table differ in more than their key. What each player begins with
-// does not, and is nearly the same on all servers that count their players from 1 on.
-func (c *Census) various(t *sqldb.Table) bool {
-	key := func(name string) bool { return slices.Contains(t.Primary, name) }
-	beside := slices.DeleteFunc(sqldb.ColumnNames(t.Writable()), key)
-	if len(t.Primary) > 1 || len(beside) == 0 {
-		return len(t.Primary) > 1
-	}
-	sample := c.sampleOf(c.servers[0], t, beside, " LIMIT 100")
-	return 2*int64(len(sample)) >= min(100, c.rows[serverKey{0, Column{Table: t.Name}}])
-}
-
-// sampleOf returns the least hashes of what the rows of a table have in some columns, or in all. They are of
-// the same rows on servers that have these, and do not depend on the order of rows or on that of columns.
-func (c *Census) sampleOf(d *sqldb.DB, t *sqldb.Table, names []string, limit string) (least []uint64) {
-	if len(names) == 0 {
-		names = slices.Sorted(slices.Values(sqldb.ColumnNames(t.Writable())))
-	}
-	if len(t.Primary) > 0 {
-		limit = " ORDER BY " + d.Kind.QuoteAll(t.Primary) + limit
-	} else {
-		limit = "" // The first rows of such a table are any.
-	}
-	q := d.SQL("SELECT ", d.Kind.QuoteAll(names), " FROM ", d.Kind.Quote(t.Name), limit)
-	c.EachSteady(d, q, func(values []any) bool {
-		hash := fnv.New64a()
-		_, _ = hash.Write([]byte(sqldb.KeyText(values)))
-		if least = append(least, hash.Sum64()); len(least) == 2*sampledAlike {
-			least = leastOf(least)
-		}
-		return true
-	})
-	return leastOf(least)
-}
-
-// leastOf returns the least of some numbers in their order.
-func leastOf(all []uint64) []uint64 {
-	slices.Sort(all)
-	all = slices.Compact(all)
-	return all[:min(len(all), sampledAlike)]
 }
 
 // counts reports whether a database gives a key its values by counting. Those of two tables that begin with 1
