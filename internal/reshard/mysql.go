@@ -145,10 +145,13 @@ func (m mysql) checkRight(ctx context.Context, s *side) error {
 			"a cutover locks tables on one of them only, so writes of the others would be lost: shards can be "+
 			"changed where one server takes all writes", errs.ErrSharding, clusters[0][0], clusters[0][1])
 	}
-	logged, err := number(ctx, m.pool, "SELECT @@log_bin = 1 AND @@binlog_format = 'STATEMENT'")
-	if err != nil || logged == 1 {
-		return cmp.Or(err, fmt.Errorf("%w: with binlog_format = STATEMENT the server takes no changes by READ "+
-			"COMMITTED transactions, which a resharding needs: set it to ROW or MIXED", errs.ErrSharding))
+	for _, d := range s.m.dbs { // A job writes to all of them.
+		logged, err := dialect.Texts(ctx, d.pool, "SHOW VARIABLES WHERE Variable_name = 'log_bin' AND Value = "+
+			"'ON' OR Variable_name = 'binlog_format' AND Value = 'STATEMENT'")
+		if err != nil || len(logged) == 2 {
+			return cmp.Or(err, fmt.Errorf("%w: with binlog_format = STATEMENT the server takes no changes by READ "+
+				"COMMITTED transactions, which a resharding needs: set it to ROW or MIXED", errs.ErrSharding))
+		}
 	}
 	nowhere := m.Quoted(beside(s.tables[0].Name, s.begin+"_nowhere"))
 	err = run(ctx, m.pool, "CREATE TRIGGER "+nowhere+" AFTER INSERT ON "+nowhere+

@@ -227,20 +227,27 @@ func TestRowsThatTheModeOfASessionWouldNotTakeAreCopiedAsTheyAre(t *testing.T) {
 	}
 }
 
-// Such a server refuses every write of a job, and also that of Drop.
+// Such a server refuses every write of a job, and also that of Drop. It may be the one that a shard is moved to.
 func TestAServerThatLogsStatementsIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
-	dbtest.Run(t, []dbtest.Target{dbtest.Named("mysql")}, func(t *testing.T, target dbtest.Target) {
-		target = target.Privileged()
-		db := target.OpenDSN(t, target.DSN(t), nil, dbtest.MaxOpenConns(4), dbtest.DSNParam("binlog_format", "STATEMENT"))
-		w := newWorld(t, split, []*gorm.DB{db})
-		w.fill(20)
-		_, err := w.job.Run(t.Context())
-		says(t, err, "binlog_format = STATEMENT", "ROW or MIXED")
-		if w.has("snowflake") || w.has("_g1") {
-			t.Errorf("there are the tables %v", w.tables())
-		}
-	})
+	for _, k := range []kind{split, moved} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Run(t, []dbtest.Target{dbtest.Named("mysql")}, func(t *testing.T, target dbtest.Target) {
+				dsns, dbs := open(t, target.Privileged(), k)
+				last := len(dbs) - 1
+				dbs[last] = target.Privileged().OpenDSN(t, dsns[last], nil, dbtest.MaxOpenConns(4),
+					dbtest.DSNParam("binlog_format", "STATEMENT"))
+				w := newWorld(t, k, dbs)
+				w.fill(20)
+				_, err := w.job.Run(t.Context())
+				says(t, err, "binlog_format = STATEMENT", "ROW or MIXED")
+				if w.has("snowflake") || w.has("_g1") {
+					t.Errorf("there are the tables %v", w.tables())
+				}
+			})
+		})
+	}
 }
 
 // MariaDB refuses every write to a table of which it has read the triggers by halves. It does so if a statement is
