@@ -173,9 +173,9 @@ func (p postgres) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) error {
 	return p.begun(ctx, c, func(q gorm.ConnPool) error {
-		// A crash must not undo a cutover by which programs go on.
-		err := run(ctx, q, p.Synchronous(), shortWait(),
-			"LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE")
+		// A crash must not undo a cutover by which programs go on, nor a standby lack what they have read there.
+		err := run(ctx, q, shortWait(), "LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE",
+			"SELECT "+p.Synced)
 		if err != nil {
 			return err
 		}
