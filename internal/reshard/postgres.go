@@ -122,8 +122,8 @@ func (postgres) unlessTaken(*move) (begin, end string) {
 
 func (p postgres) triggers(t *table) []trigger {
 	name := t.triggerName()
-	return []trigger{{name, "CREATE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR DELETE ON " +
-		t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + p.function(t) + "()"}}
+	return []trigger{{name, "CREATE OR REPLACE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR DELETE " +
+		"ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + p.function(t) + "()"}}
 }
 
 // function returns the name of the function that the trigger calls.
@@ -149,8 +149,7 @@ func (p postgres) makeTrigger(ctx context.Context, t *table, made trigger) error
 			"ELSIF TG_OP = 'UPDATE' AND NEW.%[4]s <> OLD.%[4]s THEN "+
 			"INSERT INTO %[2]s (t, k) VALUES (%[3]d, NEW.%[4]s); END IF;\nRETURN NULL; END $snowflake$",
 			p.function(t), keys, t.n, p.Quote(t.Column)),
-		// It may be there, but switched off.
-		"DROP TRIGGER IF EXISTS "+p.Quote(made.name)+" ON "+t.quoted(), made.create,
+		made.create, // It may be there, but switched off.
 		"ALTER TABLE "+t.quoted()+" ENABLE ALWAYS TRIGGER "+p.Quote(made.name))
 }
 

@@ -330,6 +330,29 @@ func TestWritesThatRunNoUsualTriggerAreNotMissed(t *testing.T) {
 	})
 }
 
+// A trigger that is made again, because it was switched off, waits for those who write, and not for those who read: whoever
+// reads first and then writes would meet it halfway, and the server would end one of the two.
+func TestATriggerIsMadeAgainWhileSomebodyReads(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target, split)
+		w := newWorld(t, split, dbs)
+		m, err := w.job.open()
+		must(t, err, "the databases")
+		must(t, m.old[0].capture(t.Context()), "the triggers")
+		must(t, dbs[0].Exec("ALTER TABLE orders_10 DISABLE TRIGGER ALL").Error, "switching them off")
+		must(t, dbs[0].Transaction(func(tx *gorm.DB) error {
+			must(t, tx.Exec("SELECT 1 FROM orders_10").Error, "a reader")
+			return m.old[0].capture(t.Context())
+		}), "the triggers, once more")
+		missing, _, err := missingTriggers(t.Context(), m.home.pool, m.old[0].tables[0])
+		must(t, err, "a look")
+		if len(missing) > 0 {
+			t.Errorf("the trigger %s is off", missing[0].name)
+		}
+	})
+}
+
 // A transaction that keeps to what it has seen first would not see what was written before it had the lock, or would
 // be broken off for what others have read.
 func TestTransactionsOfAJobAreReadCommittedWhateverIsTheDefault(t *testing.T) {
