@@ -87,8 +87,10 @@ func postgresTraits() traits {
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
 				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
 				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
-				"WHERE attrelid = c.oid AND attacl IS NOT NULL))) v (what, has) " +
-				"WHERE has AND c.oid = to_regclass($1)"},
+				"WHERE attrelid = c.oid AND attacl IS NOT NULL)), " +
+				// It looks for its table by the name, and stops when that is gone.
+				"('a subscription for ', EXISTS (SELECT 1 FROM pg_subscription_rel WHERE srrelid = c.oid))) " +
+				"v (what, has) WHERE has AND c.oid = to_regclass($1)"},
 			{notOwned, "SELECT 'the owner of ' || c.relname || ', ' || pg_get_userbyid(c.relowner), '' " +
 				"FROM pg_class c WHERE c.oid = to_regclass($1) AND NOT pg_has_role(c.relowner, 'USAGE')"},
 		},
@@ -122,16 +124,16 @@ func (postgres) unlessTaken(*move) (begin, end string) {
 
 func (p postgres) triggers(t *table) []trigger {
 	name := t.triggerName()
-	return []trigger{{name, "CREATE OR REPLACE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR DELETE " +
-		"ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + p.function(t) + "()"}}
+	return []trigger{{name, "CREATE OR REPLACE TRIGGER " + p.Quote(name) + " AFTER INSERT OR UPDATE OR " +
+		"DELETE ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + p.function(t) + "()"}}
 }
 
 // function returns the name of the function that the trigger calls.
 func (p postgres) function(t *table) string { return p.Quoted(beside(t.Name, t.triggerName())) }
 
 // makeTrigger makes a trigger and its function. That has the rights of its owner, because programs have none
-// on the list of keys, and finds nothing by a search path of theirs. It runs always, as also for the changes
-// that a subscription applies.
+// on the list of keys, and finds nothing by a search path of theirs. It runs always, also in a session
+// with session_replication_role = replica.
 func (p postgres) makeTrigger(ctx context.Context, t *table, made trigger) error {
 	var keys string
 	err := p.pool.QueryRowContext(ctx, "SELECT format('%I.%I', nspname, relname) FROM pg_class c "+

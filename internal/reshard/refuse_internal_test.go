@@ -60,6 +60,11 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 				[]string{"ALTER TABLE tags_10 DISABLE ROW LEVEL SECURITY"}, []string{"row security", "tags_10"}},
 				obstacle{[]string{"CREATE PUBLICATION told FOR TABLE tags_10"}, []string{"DROP PUBLICATION told"},
 					[]string{"told", "tags_10"}},
+				obstacle{ // as CREATE SUBSCRIPTION writes it, which needs a server that publishes the table
+					[]string{"DO $$BEGIN SET LOCAL allow_system_table_mods = on; " +
+						"INSERT INTO pg_subscription_rel VALUES (1, 'tags_10'::regclass, 'r'); END$$"},
+					[]string{"DO $$BEGIN SET LOCAL allow_system_table_mods = on; DELETE FROM pg_subscription_rel; END$$"},
+					[]string{"a subscription for tags_10"}},
 				obstacle{[]string{"CREATE RULE kept AS ON DELETE TO tags_10 DO INSTEAD NOTHING"},
 					[]string{"DROP RULE kept ON tags_10"}, []string{"kept", "tags_10"}},
 				obstacle{[]string{"CREATE POLICY own ON tags_10 USING (true)"}, []string{"DROP POLICY own ON tags_10"},

@@ -286,8 +286,8 @@ func TestALockThatIsGivenUpLeavesTheTriggersOfATableWhole(t *testing.T) {
 	})
 }
 
-// The changes that a subscription of PostgreSQL applies run no usual trigger, and a restore switches the triggers of a
-// table off for a while.
+// A session with session_replication_role = replica runs no usual trigger, and a restore switches the triggers of a table
+// off for a while.
 func TestWritesThatRunNoUsualTriggerAreNotMissed(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
