@@ -174,9 +174,11 @@ func (p postgres) lock(
 	ctx context.Context, c *sql.Conn, tables []string, do func(q gorm.ConnPool) error,
 ) error {
 	return p.begun(ctx, c, func(q gorm.ConnPool) error {
-		// A crash must not undo a cutover by which programs go on, nor a standby lack what they have read there.
+		// A crash must not undo a cutover by which programs go on. For a standby that may be away, the lock waits
+		// only where all commits do.
 		err := run(ctx, q, shortWait(), "LOCK TABLE "+strings.Join(tables, ", ")+" IN ACCESS EXCLUSIVE MODE",
-			"SELECT "+p.Synced)
+			"SELECT set_config('synchronous_commit', 'local', true) WHERE "+
+				"current_setting('synchronous_commit') = 'off'")
 		if err != nil {
 			return err
 		}

@@ -106,13 +106,13 @@ func (r relations) checkFollowed(stmt *gorm.Statement) error {
 
 // preloaded finds the first relation on a path, which may begin with embedded structs.
 func preloaded(s *schema.Schema, path string) *schema.Relationship {
-	relations := &s.Relationships
+	known := &s.Relationships
 	for name := range strings.SplitSeq(path, ".") {
-		if embedded := relations.EmbeddedRelations[name]; embedded != nil {
-			relations = embedded
+		if embedded := known.EmbeddedRelations[name]; embedded != nil {
+			known = embedded
 			continue
 		}
-		return relations.Relations[name]
+		return known.Relations[name]
 	}
 	return nil
 }
