@@ -185,7 +185,8 @@ func (s *shop) customer(ctx context.Context) error {
 	}
 	s.say("  %s: %d orders with %d items, all in %s and the items on the same shard\n",
 		who.Name, len(mine), items, table)
-	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n", who.Name, len(came), len(seen), shards)
+	s.say("  %s: %d visits on %d shards, for which all %d were asked\n\n",
+		who.Name, len(came), len(seen), shards)
 	all, err := s.router.Scopes(ofWho).Count(ctx, &Order{})
 	if err != nil {
 		return err
