@@ -310,8 +310,8 @@ func (c *checker) held(name string) bool {
 		}
 		columns := sqldb.ColumnNames(own.Writable())
 		lacks := func(column string) bool { return into.Column(column) == nil || into.Column(column).Generated }
-		if into == nil || s.db.Kind != target.Kind || slices.ContainsFunc(columns, lacks) {
-			return false
+		if into == nil || holdsLeases(into) || s.db.Kind != target.Kind || slices.ContainsFunc(columns, lacks) {
+			return false // The run itself changes leases.
 		}
 		quoted := s.db.Kind.Quote(name)
 		if c.Count(s.db, " FROM ", quoted) != c.Count(target, " FROM ", quoted) {

@@ -223,6 +223,37 @@ func TestAServerThatIsMergedAwayIsNeverGrantedAgain(t *testing.T) {
 	}
 }
 
+// Servers and target may have begun as copies of one database. The run then changes the leases of the target.
+func TestLeasesOfServersThatBeganAsOneAreRetired(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		const table = "snowflake_nodes"
+		servers, into, plan := small(t, target, []string{accountsTable}, map[string]*merge.TablePlan{
+			"accounts": {Policy: merge.Copy}, table: {Policy: merge.Skip},
+		}, nil, nil)
+		if err := granted(t, into, table, 2); err != nil {
+			t.Fatal(err)
+		}
+		var rows []map[string]any
+		if err := into.Table(table).Find(&rows).Error; err != nil || len(rows) < 2 {
+			t.Fatal(rows, err)
+		}
+		for _, b := range servers {
+			if _, err := gormlease.New(b.DB); err != nil {
+				t.Fatal(err)
+			}
+			b.exec(t, "DELETE FROM "+table)
+			for _, row := range rows {
+				delete(row, "@id") // which GORM adds on SQLite
+				if err := b.Table(table).Create(row).Error; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run(t, open(t, plan))
+	})
+}
+
 func TestSeveralTablesOfLeasesMustBeNamedInThePlan(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, target dbtest.Target) {

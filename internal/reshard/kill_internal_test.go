@@ -70,8 +70,7 @@ func killedAt(t *testing.T, target dbtest.Target, k kind, s step, then string) b
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	m, err := w.job.open()
-	must(t, err, "open")
+	m := w.opened()
 	at, err := m.phaseNow(ctx)
 	must(t, err, "the phase")
 	cut := at == phaseCut || at == phaseReplacing

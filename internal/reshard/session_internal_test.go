@@ -103,14 +103,12 @@ func TestACutoverIsOnTheDiskOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
 		_, dbs := open(t, target, split)
-		w := newWorld(t, split, dbs)
-		m, err := w.job.open()
-		must(t, err, "the databases")
+		m := newWorld(t, split, dbs).opened()
 		m.home.pool.SetMaxOpenConns(1)
 		for outside, want := range map[string]string{"off": "local", "local": "local", "remote_apply": "remote_apply"} {
 			must(t, run(t.Context(), m.home.pool, "SET synchronous_commit = "+outside), "the setting")
 			var within string
-			_, err = locked(t.Context(), m, func(h held) error {
+			_, err := locked(t.Context(), m, func(h held) error {
 				return h[m.home].QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&within)
 			})
 			must(t, err, "a cutover")
@@ -336,9 +334,7 @@ func TestATriggerIsMadeAgainWhileSomebodyReads(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
 		_, dbs := open(t, target, split)
-		w := newWorld(t, split, dbs)
-		m, err := w.job.open()
-		must(t, err, "the databases")
+		m := newWorld(t, split, dbs).opened()
 		must(t, m.old[0].capture(t.Context()), "the triggers")
 		must(t, dbs[0].Exec("ALTER TABLE orders_10 DISABLE TRIGGER ALL").Error, "switching them off")
 		must(t, dbs[0].Transaction(func(tx *gorm.DB) error {

@@ -111,6 +111,14 @@ func newWorld(t testing.TB, k kind, dbs []*gorm.DB) *world {
 	return w
 }
 
+// opened returns the machine of the job, which has done nothing yet.
+func (w *world) opened() *machine {
+	w.Helper()
+	m, err := w.job.open()
+	must(w, err, "the databases")
+	return m
+}
+
 // open opens fresh databases for a kind.
 func open(t testing.TB, target dbtest.Target, k kind) (dsns []string, dbs []*gorm.DB) {
 	t.Helper()

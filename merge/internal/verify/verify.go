@@ -257,7 +257,7 @@ func (d *database) content(ctx context.Context, table string, columns []string) 
 	d.steadily(ctx, text, func(values []any) {
 		b = b[:0]
 		for _, value := range values {
-			b = fmt.Appendf(b, "%t %q,", value == nil, textOf(value))
+			b = form{class: classText}.append(b, value)
 		}
 		all.add(sumOf(b))
 	})
