@@ -213,6 +213,32 @@ func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
 	})
 }
 
+// Years, levels and prices lie far from the keys of ships, which begin high, and from those of guilds, of which
+// each server has another number.
+func TestFewKeysInPartsOfColumnsAreAskedAboutIfNoOtherNumbersLieThere(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, ships, guilds int) []string {
+			statements := []string{"CREATE TABLE ships (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (extra VARCHAR(60), packed BIGINT, flag INTEGER, made VARCHAR(60), price INTEGER)"}
+			for n := range ships {
+				statements = append(statements, fmt.Sprintf("INSERT INTO ships VALUES (%d)", 100_000+2*n+seed))
+			}
+			for n := range guilds {
+				guild := n + 1 + n/3
+				statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", guild),
+					fmt.Sprintf(`INSERT INTO logs VALUES ('{"at":%d}', %d, %d, '{"year":%d}', %d)`, 100_000+2*(n%ships)+seed,
+						(100_000+2*(n%ships)+seed)*256+pick(n, 200), guild*256+pick(n, 200), 2020+n%5, 1+pick(n+seed, 900)*20))
+			}
+			return statements
+		}
+		found := taken(t, target, server(0, 4, 30), server(1, 5, 45))
+		expect(t, found, map[string]string{"logs.extra": "perhaps ships.id", "logs.packed": "plain, perhaps ships.id",
+			"logs.flag": "plain, perhaps guilds.id", "logs.made": "", "logs.price": "plain"})
+	})
+}
+
 // Frameworks write the names of their classes beside the keys, and young servers have few and dense keys, which
 // prove nothing by themselves.
 func TestAKindThatNamesATableSelectsItsKeys(t *testing.T) {

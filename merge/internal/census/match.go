@@ -1072,6 +1072,15 @@ func (m match) apart(enough int64) bool {
 	})
 }
 
+// confined is the decimal logarithm of how likely other numbers up to the greatest key, as many as there are
+// values, would all lie in the range of the keys.
+func (m match) confined() (sum float64) {
+	for _, a := range m.servers {
+		sum += float64(a.values) * math.Log10(a.width/a.greatest)
+	}
+	return sum
+}
+
 // near reports whether so many values of a sample are keys that all of them have to be compared.
 func (m match) near() bool {
 	values, hits := m.counts()

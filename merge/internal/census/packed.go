@@ -146,7 +146,7 @@ func (p *packer) numbers(server int, col Column) {
 		}
 		all = append(all, n)
 		for _, bits := range packings() {
-			if n < half || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+			if n < half && bits[0] != 8 || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
 			where := part{column: col.Name, as: fmt.Sprintf("bits %d-%d", bits[0], bits[1]), member: col.Name}
@@ -508,13 +508,15 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 		}
 	}
 	for _, where := range inOrder(p.parts) {
-		enough := func(v []int64) bool { return len(v) >= fewValues }
 		// Other separators are those of dates, times and addresses as well.
 		separator, list := strings.CutPrefix(where.as, "list ")
 		if list = list && (separator == "array" || strings.ContainsAny(separator, ",;| ")); list {
 			near = append(near, p.near(Column{table, where.column}, where))
 		}
-		if !slices.ContainsFunc(p.parts[where].sorted, enough) {
+		if count := 0; !slices.ContainsFunc(p.parts[where].sorted, func(v []int64) bool {
+			count += len(v)
+			return count >= fewValues
+		}) {
 			continue
 		}
 		for _, key := range p.c.keys {
@@ -638,7 +640,9 @@ func (p *packer) compare(called Column, where part, key Column) match {
 			return match{}
 		}
 	}
-	if word && -m.chance() < minChance {
+	large := func(values []int64) bool { return len(values) > 0 && values[len(values)-1] >= half>>8 }
+	small := where.as == "bits 8-62" && !slices.ContainsFunc(e.sorted, large) // as many prices are
+	if word && -m.chance() < minChance || small && (!m.follows() || -m.chance() < 3) {
 		return match{}
 	}
 	return m
@@ -679,7 +683,7 @@ func (m match) goesAsFar() bool {
 func (m match) packed() bool {
 	values, hits := m.counts()
 	switch {
-	case m.endsAlike && m.begins && m.apart(fewValues):
+	case m.begins && (m.endsAlike && m.apart(fewValues) || m.full() && -m.confined() >= minChance):
 		return true
 	case values < minValues:
 		return values >= fewValues && m.full() && m.packedScore() >= 12
