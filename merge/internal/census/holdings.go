@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -215,8 +216,33 @@ func (h holdings) different(column string, meets func(x int64) bool) (all []int6
 			all = append(all, x)
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all), h[column] != nil
+	return inOrderOnce(all), h[column] != nil
+}
+
+// inOrderOnce sorts numbers, and leaves each only once. Most columns have numbers of a narrow range, so that
+// a bit for each number of it takes no more room than they do, and a fraction of the time of sorting.
+func inOrderOnce(all []int64) []int64 {
+	if len(all) == 0 {
+		return nil
+	}
+	least := slices.Min(all)
+	width := uint64(slices.Max(all)) - uint64(least)
+	if width/64 >= uint64(len(all)) {
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	set := make([]uint64, width/64+1)
+	for _, x := range all {
+		at := uint64(x) - uint64(least)
+		set[at/64] |= 1 << (at % 64)
+	}
+	all = all[:0]
+	for i, word := range set {
+		for ; word != 0; word &= word - 1 {
+			all = append(all, least+int64(64*i+bits.TrailingZeros64(word)))
+		}
+	}
+	return all
 }
 
 // ends returns what [Census.ends] does of a column, or nil if that is not held.
@@ -329,8 +355,7 @@ func (h holdings) byKind(column, by string, meets func(x int64) bool) (kinds map
 		}
 	}
 	for kind, some := range all {
-		slices.Sort(some)
-		kinds[decimal(kind)] = slices.Compact(some)
+		kinds[decimal(kind)] = inOrderOnce(some)
 	}
 	return kinds, true
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -123,5 +124,33 @@ func TestHalvesOfKeysAreFoundInASample(t *testing.T) {
 	}
 	if want := (1 + selectors) * packedSample; noted != want || greatest != packedSample+half {
 		t.Errorf("%d numbers up to %d are noted, want %d up to %d", noted, greatest, want, packedSample+half)
+	}
+}
+
+// What takes the place of sorting and of regular expressions says the same as they do.
+func TestNumbersAreSortedAndDigitsFoundAsByTheLibrary(t *testing.T) {
+	t.Parallel()
+	for range 2000 {
+		var numbers []int64
+		wide := []int64{10, 3000, math.MaxInt64}[rand.IntN(3)]
+		for range rand.IntN(200) {
+			numbers = append(numbers, rand.Int64N(wide)-rand.Int64N(wide))
+		}
+		want := slices.Compact(slices.Sorted(slices.Values(numbers)))
+		if got := inOrderOnce(slices.Clone(numbers)); !slices.Equal(got, want) {
+			t.Fatalf("%v are %v in their order, and not %v", numbers, got, want)
+		}
+		var text []byte
+		for range rand.IntN(20) {
+			text = append(text, []string{"0", "17", "9", "#", " ", "ü", "x", "\xff", "4,5", "٣"}[rand.IntN(10)]...)
+		}
+		runs := [][2]int(nil)
+		for _, run := range digits.FindAllIndex(text, -1) {
+			runs = append(runs, [2]int(run))
+		}
+		kind, found := splitDigits(string(text))
+		if want := digits.ReplaceAllString(string(text), "#"); kind != want || !slices.Equal(found, runs) {
+			t.Fatalf("%q has %v in %q, and not %v in %q", text, found, kind, runs, want)
+		}
 	}
 }
