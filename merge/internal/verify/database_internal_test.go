@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 
 	_ "gorm.io/driver/sqlite" // which registers the driver
@@ -31,5 +32,32 @@ func TestNoStatementBeginsWhenTheContextHasEnded(t *testing.T) {
 	d.steadily(ctx, "INSERT INTO begun VALUES (1) RETURNING n", func([]any) { t.Error("a row was read") })
 	if n := d.number(t.Context(), "SELECT COUNT(*) FROM begun"); n != 0 || failures != 1 {
 		t.Errorf("%d statements began, with %d failures; want 0 and 1", n, failures)
+	}
+}
+
+// Every row that refers is read with some columns of its parent. PostgreSQL keeps maps and logs in texts without a
+// limit, where short columns tell the parents apart as well.
+func TestAParentIsKnownByShortColumnsFirst(t *testing.T) {
+	t.Parallel()
+	natural := func(columns ...column) []string {
+		v := &verifier{target: &database{kind: postgres}, plan: &Plan{}}
+		j := &job{v: v, name: "heroes", plan: &Table{}, target: &relation{columns: columns}}
+		for i := range columns {
+			j.columns = append(j.columns, &columns[i])
+		}
+		return j.natural()
+	}
+	explored := column{name: "explored", declared: "text"}
+	title := column{name: "title", declared: "character varying"}
+	clan := column{name: "clan", declared: "character varying(20)"}
+	level := column{name: "level", declared: "integer", class: classNumber}
+	born := column{name: "born", declared: "date", class: classInstant}
+	for want, got := range map[string][]string{
+		"clan level born":      natural(explored, title, born, level, clan),
+		"level explored title": natural(explored, title, level),
+	} {
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("a parent is known by %s, and not by %s", got, want)
+		}
 	}
 }

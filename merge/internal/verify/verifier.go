@@ -393,8 +393,10 @@ func (j *job) describe(r *reference) {
 // naturalColumns is how many columns of a parent are compared at most.
 const naturalColumns = 3
 
-// natural returns the columns of a table that no merge changes: first those of unique keys, then short ones.
+// natural returns the columns of a table that no merge changes: first those of unique keys, then short ones,
+// since every row that refers is read with them. Texts of PostgreSQL without a limit may be long.
 func (j *job) natural() (names []string) {
+	unlimited := func(c *column) bool { return c.declared == "text" || c.declared == "character varying" }
 	take := func(c *column) {
 		if c == nil || len(names) == naturalColumns || slices.Contains(names, c.name) ||
 			!slices.Contains(j.columns, c) || slices.Contains(j.plan.Convert, c.name) || !j.steady(c.name) {
@@ -414,10 +416,12 @@ func (j *job) natural() (names []string) {
 			take(j.target.column(name))
 		}
 	}
-	for _, want := range []class{classText, classNumber, classInstant} {
-		for _, c := range j.columns {
-			if c.class == want {
-				take(c)
+	for _, long := range []bool{false, true} {
+		for _, want := range []class{classText, classNumber, classInstant} {
+			for _, c := range j.columns {
+				if c.class == want && unlimited(c) == long {
+					take(c)
+				}
 			}
 		}
 	}
