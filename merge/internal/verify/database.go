@@ -52,7 +52,7 @@ type database struct {
 	// prepared is what looked up rows last.
 	prepared     *sql.Stmt
 	preparedText string
-	// sequences are those of MariaDB that give columns their defaults, by table and column.
+	// sequences are those that give columns their defaults, by table and column. MySQL has none.
 	sequences map[[2]string]string
 }
 
@@ -654,13 +654,15 @@ func sqliteCatalog() catalogQueries {
 
 func mysqlCatalog() catalogQueries {
 	return catalogQueries{
-		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed.
+		// DEFAULT_GENERATED marks a default that is an expression: such a column is not computed. MariaDB opens
+		// the tables again for each column if two schemas are compared with each other.
 		columns: `SELECT c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES', c.datetime_precision,
 			c.extra LIKE '%VIRTUAL%' OR c.extra LIKE '%STORED GENERATED%' OR c.extra LIKE '%PERSISTENT%'
 			OR COALESCE(c.generation_expression, '') <> '', c.collation_name
 			FROM information_schema.columns c JOIN information_schema.tables t
-			ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-			WHERE c.table_schema = DATABASE() AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
+			ON t.table_name = c.table_name
+			WHERE c.table_schema = DATABASE() AND t.table_schema = DATABASE()
+			AND t.table_type NOT IN ('VIEW', 'SEQUENCE')
 			ORDER BY c.table_name, c.ordinal_position`,
 		keys: `SELECT s.table_name, NULLIF(s.index_name, 'PRIMARY'), s.column_name, ''
 			FROM information_schema.statistics s WHERE s.table_schema = DATABASE() AND s.non_unique = 0
@@ -677,6 +679,15 @@ func mysqlCatalog() catalogQueries {
 			ORDER BY table_name, constraint_name, ordinal_position`,
 	}
 }
+
+const postgresSequences = `SELECT c.relname, a.attname, COALESCE((SELECT min(s.seqrelid)::regclass::text
+		FROM pg_attrdef e JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+			AND d.refclassid = 'pg_class'::regclass
+		JOIN pg_sequence s ON s.seqrelid = d.refobjid WHERE e.adrelid = c.oid AND e.adnum = a.attnum),
+		pg_get_serial_sequence(quote_ident(c.relname), a.attname))
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+	WHERE c.relkind IN ('r', 'p') AND` + postgresHere
 
 const postgresHere = " n.nspname = current_schema() "
 
@@ -718,20 +729,16 @@ func postgresCatalog() catalogQueries {
 
 // sequence returns the sequence that gives a column of PostgreSQL or MariaDB its default, or "".
 func (d *database) sequence(ctx context.Context, table, column string) string {
-	if d.kind == postgres {
-		return d.text(ctx, `SELECT COALESCE((SELECT min(s.seqrelid)::regclass::text
-				FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
-				JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
-					AND d.refclassid = 'pg_class'::regclass
-				JOIN pg_sequence s ON s.seqrelid = d.refobjid
-				WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text),
-			pg_get_serial_sequence($1::text, $2::text))`, d.kind.quote(table), column)
-	}
 	if d.sequences == nil {
 		d.sequences = map[[2]string]string{}
-		for _, row := range d.texts(ctx, "SELECT table_name, column_name, column_default FROM "+
-			"information_schema.columns WHERE table_schema = DATABASE() AND column_default LIKE '%nextval(%'") {
-			if name, ok := strings.CutPrefix(strings.Trim(row[2], "()"), "nextval("); ok {
+		query := "SELECT table_name, column_name, column_default FROM " +
+			"information_schema.columns WHERE table_schema = DATABASE() AND column_default LIKE '%nextval(%'"
+		if d.kind == postgres {
+			query = postgresSequences
+		}
+		for _, row := range d.texts(ctx, query) {
+			name, ok := strings.CutPrefix(strings.Trim(row[2], "()"), "nextval(")
+			if ok || d.kind == postgres {
 				d.sequences[[2]string{row[0], row[1]}] = name
 			}
 		}
