@@ -394,7 +394,8 @@ func (j *job) describe(r *reference) {
 const naturalColumns = 3
 
 // natural returns the columns of a table that no merge changes: first those of unique keys, then short ones,
-// since every row that refers is read with them. Texts of PostgreSQL without a limit may be long.
+// since every row that refers is read with them. Texts of PostgreSQL without a limit may be long, and one is
+// enough if nothing else tells rows apart as a name does.
 func (j *job) natural() (names []string) {
 	unlimited := func(c *column) bool { return c.declared == "text" || c.declared == "character varying" }
 	take := func(c *column) {
@@ -416,12 +417,15 @@ func (j *job) natural() (names []string) {
 			take(j.target.column(name))
 		}
 	}
-	for _, long := range []bool{false, true} {
-		for _, want := range []class{classText, classNumber, classInstant} {
-			for _, c := range j.columns {
-				if c.class == want && unlimited(c) == long {
-					take(c)
-				}
+	is := func(want class) func(c *column) bool { return func(c *column) bool { return c.class == want } }
+	for _, wanted := range []func(c *column) bool{
+		func(c *column) bool { return c.class == classText && !unlimited(c) },
+		func(c *column) bool { return c.class == classText && len(names) == 0 }, // as GORM declares a name
+		is(classNumber), is(classInstant), is(classText),
+	} {
+		for _, c := range j.columns {
+			if wanted(c) {
+				take(c)
 			}
 		}
 	}
