@@ -178,7 +178,7 @@ func (n *joiner) second(row *joinedRow) {
 		h := &row.found[i]
 		found, known := n.outcome(h.id)
 		own := known && found.Owner == row.server && h.sum == row.sum
-		if own || known && stays == nil && (h.newer || n.comesFirst(found, row)) {
+		if own || known && stays == nil && n.comesFirst(h, found, row) {
 			stays, o = h, found
 		}
 		if own {
@@ -216,17 +216,20 @@ func (n *joiner) look(ctx context.Context, batch []*joinedRow) {
 		list[i] = t.expression("k", c)
 	}
 	l, key := lookup{d: t}, n.indexes(n.by.columns)
-	by, newest := n.positions[n.plan.By]
-	newest = newest && t.kind != sqlite && slices.Contains([]class{classText, classClock}, n.columns[by].class)
 	for i, row := range batch {
 		if key == nil || slices.ContainsFunc(key, func(pos int) bool { return row.values[pos] == nil }) {
 			continue
 		}
 		newer := "0"
-		if newest && row.values[by] != nil { // only a database knows the order of its intervals and collations
-			l.args = append(l.args, textOf(row.values[by]))
-			newer = fmt.Sprintf("CASE WHEN k.%s >= %s THEN 1 ELSE 0 END", t.kind.quote(n.plan.By),
-				t.kind.placeholder(len(l.args)))
+		if n.ordered(row) {
+			by := n.positions[n.plan.By]
+			text, held := textOf(row.values[by]), "k."+t.kind.quote(n.plan.By)
+			than := t.kind.placeholder(len(l.args) + 1)
+			if members, is := strings.CutPrefix(n.columns[by].declared, "enum("); is && t.kind == mysql {
+				text, held, than = strings.ToLower(text), held+" + 0", "FIELD(?, "+members
+			}
+			l.args = append(l.args, text)
+			newer = fmt.Sprintf("CASE WHEN %s >= %s THEN 1 ELSE 0 END", held, than)
 		}
 		var conditions []string
 		for part, pos := range key {
@@ -433,10 +436,24 @@ func (n *joiner) add(o *outcome, row *joinedRow) {
 	}
 }
 
+// ordered reports whether the target is asked which of two rows is the newer one: only a database knows the
+// order of its intervals, its collations, the members of an ENUM, and years before Christ.
+func (n *joiner) ordered(row *joinedRow) bool {
+	by, newest := n.positions[n.plan.By]
+	if !newest || n.v.target.kind == sqlite || row.values[by] == nil {
+		return false
+	}
+	kind := n.columns[by].class
+	return kind == classText || kind == classClock || strings.HasSuffix(textOf(row.values[by]), " BC")
+}
+
 // comesFirst reports whether the row that stayed is the one that the policy keeps.
-func (n *joiner) comesFirst(o outcome, row *joinedRow) bool {
+func (n *joiner) comesFirst(h *heldRow, o outcome, row *joinedRow) bool {
 	if n.plan.Policy == policyNewest {
 		by := n.preferred(row)
+		if n.ordered(row) {
+			return h.newer
+		}
 		return by == "" || o.By != "" && compareTexts(o.By, by) >= 0
 	}
 	return o.Owner <= row.server

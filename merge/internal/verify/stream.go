@@ -90,6 +90,8 @@ func (s *stream) text() string {
 		case set != "":
 			s.set[c.name] = computed(set)
 			put(s.plain(s.set[c.name]))
+		case s.writes(own, c):
+			put(s.d.expression("c", own) + "::" + c.declared + "::text")
 		case own != nil:
 			put(s.d.expression("c", own))
 		default:
@@ -144,6 +146,13 @@ func (s *stream) text() string {
 		list = []string{"1"}
 	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + " AS c" + strings.Join(joins, "")
+}
+
+// writes reports whether the text of a server that becomes a span of time or an array is first written as
+// PostgreSQL writes these. A text can say both in several ways.
+func (s *stream) writes(own, c *column) bool {
+	return own != nil && s.server >= 0 && s.d.kind == postgres && slices.Contains(s.plan.Convert, c.name) &&
+		(strings.HasPrefix(c.declared, "interval") || strings.HasSuffix(c.declared, "[]"))
 }
 
 // rowKey returns the columns by which the lists of the merge name a row: the primary key that it has on its
