@@ -647,8 +647,8 @@ func (c *schemaCheck) closed() {
 			more := slices.DeleteFunc(slices.Clone(foreign), col.refers)
 			for _, key := range slices.Concat(col.Of, more) {
 				open := func(o OpenColumn) bool { return o.Column == target.Name }
-				certain := key.As == "" && (col.Verdict == census.Reference.String() ||
-					slices.Contains(foreign, LockedKey{Table: key.Table, Column: key.Column}))
+				bound := slices.Contains(foreign, LockedKey{Table: key.Table, Column: key.Column})
+				certain := key.As == "" && (col.Verdict == census.Reference.String() || bound)
 				plain := slices.Contains(c.ws.plan.Plain, j.name+"."+target.Name)
 				if !c.moves(key, j) || // or the plan has said it
 					c.ws.declared(j.name, target.Name, key.Table) || slices.ContainsFunc(j.plan.Undecided, open) ||
@@ -661,6 +661,8 @@ func (c *schemaCheck) closed() {
 				}
 				is, says, report := "are", "does not say so", c.report.problem
 				switch {
+				case plain && bound: // verify would compare it
+					says = "lists it under plain:, though it has a foreign key on a server"
 				case plain:
 					says, report = "lists it under plain:, so they would lead to nobody", c.report.warn
 				case !certain: // A few small numbers are keys by chance.
@@ -668,7 +670,10 @@ func (c *schemaCheck) closed() {
 				}
 				o := OpenColumn{Column: target.Name, As: key.As, With: key.With, When: key.When}
 				remedy := c.declareIt(j.name, o, key)
-				if plain {
+				switch {
+				case plain && bound:
+					remedy = "take it from plain:; " + remedy
+				case plain:
 					remedy = "if it does refer to it, take it from plain:, and check says how to declare it"
 				}
 				report(Problem{Code: CodeUndeclared, Table: j.name, Column: target.Name,
