@@ -48,7 +48,10 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 			Message: "it already belongs to a merge, in the state " + state.name,
 			Remedy: "run goes on with it, verify looks at its result; to begin anew, drop the target and make " +
 				"a fresh one"})
-		return report, nil
+		if m.ws.lock == nil && slices.ContainsFunc(m.ws.order, (*tableJob).changes) {
+			report.Lock, _, err = survey(ctx, m.ws, nil)
+		}
+		return report, err
 	}
 	return newChecker(ctx, m.ws, &decisions{ws: m.ws}).check()
 }

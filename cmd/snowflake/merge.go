@@ -592,8 +592,14 @@ func runMergeRun(ctx context.Context, e *env, o *options, args []string) error {
 	}
 	return withMerge(ctx, e, o, name, args, func(m *merging) error {
 		report, err := m.Run(ctx)
-		if m.lock == nil && report != nil && report.Check != nil {
-			m.keep(e, report.Check) // verify reads there which columns held keys
+		if m.lock == nil && report != nil { // verify reads there which columns held keys
+			check := report.Check
+			if check == nil && err == nil {
+				check, err = m.Check(ctx) // another run has checked, and did not live to write it
+			}
+			if check != nil {
+				m.keep(e, check)
+			}
 		}
 		if err == nil {
 			m.meter.done()

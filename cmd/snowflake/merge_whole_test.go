@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -78,7 +79,13 @@ func TestARunWritesThePlanLockThatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.does(t, exitOK, "run", "--quiet")
-	if _, err := merge.LoadLock(lockPath(r.path)); err != nil {
-		t.Error(err)
+	written, err := merge.LoadLock(lockPath(r.path))
+	if err != nil || os.Remove(lockPath(r.path)) != nil {
+		t.Fatal(err)
+	}
+	// So does a run that goes on where another one was killed before it could write.
+	r.does(t, exitOK, "run", "--quiet")
+	if again, err := merge.LoadLock(lockPath(r.path)); err != nil || !reflect.DeepEqual(again, written) {
+		t.Errorf("another run writes another plan.lock, %v", err)
 	}
 }
