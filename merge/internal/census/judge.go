@@ -658,9 +658,9 @@ func (c *Census) conditions(col Column, matches []match, best []conditional) []c
 		return best
 	}
 	var all []conditional
-	most := fewKinds
-	if slices.ContainsFunc(partial, match.possible) {
-		most = maxKinds // so that a table with many short columns does not take long
+	most := topics(c.servers, col.Table)
+	if most == maxKinds && !slices.ContainsFunc(partial, match.possible) {
+		most = fewKinds // so that a table with many short columns does not take long
 	}
 	selectors := c.selectorsOf(col, most)
 	if c.ordinary(col, col.Name) != "" {
@@ -808,7 +808,7 @@ func (c *Census) selectorsOf(col Column, most int) (some []Column) {
 			// Frameworks give names of types 255 characters, and PostgreSQL any number.
 			text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
 			spans := c.spans[Column{col.Table, other.Name}]
-			many := server < len(spans) && !spans[server].atMost && spans[server].distinct > maxKinds
+			many := server < len(spans) && !spans[server].atMost && spans[server].distinct > int64(topics(c.servers, col.Table))
 			return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
 		})
 		c.selectors[col.Table] = sqldb.Mapped(all, func(by Column) teller { return teller{by, len(kinds[by])} })
@@ -826,8 +826,8 @@ func (c *Census) selectorsOf(col Column, most int) (some []Column) {
 	return some
 }
 
-// kinds returns the different values of some columns of a table on all servers, of those columns that have no
-// more than maxKinds on each.
+// kinds returns the different values of some columns of a table on all servers, of those columns that have
+// few on each.
 func (c *Census) kinds(table string, some func(server int, col *sqldb.Column) bool) (
 	all []Column, kinds map[Column]map[string]bool) {
 	kinds = map[Column]map[string]bool{}
@@ -849,15 +849,15 @@ func (c *Census) kinds(table string, some func(server int, col *sqldb.Column) bo
 	return all, kinds
 }
 
-// kindsOf returns the different values of a column on a server, or none if there are more than maxKinds. NULL
+// kindsOf returns the different values of a column on a server, or none if there are too many. NULL
 // is "".
 func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
-	name := d.Kind.Quote(col.Name)
+	name, most := d.Kind.Quote(col.Name), topics(c.servers, col.Table)
 	kinds, filled, place := map[string]bool{}, map[string]bool{}, serverKey{slices.Index(c.servers, d), col}
 	rows, held := c.hold(place.server, col.Table).kinds(col.Name)
 	if !held || c.words[place] != nil { // whose texts only the database tells apart
 		rows = c.Rows(d, d.SQL("SELECT DISTINCT ", name, ", CASE WHEN ", name,
-			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(maxKinds+2)))
+			" IS NULL THEN 1 ELSE 0 END FROM ", d.Kind.Quote(col.Table), " LIMIT ", strconv.Itoa(most+2)))
 	}
 	for _, row := range rows {
 		if len(row[0]) > maxKind {
@@ -868,7 +868,7 @@ func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 			filled[row[0]] = true
 		}
 	}
-	if len(filled) == 0 || len(filled) > maxKinds {
+	if len(filled) == 0 || len(filled) > most {
 		return nil
 	}
 	if w := c.words[place]; w != nil {

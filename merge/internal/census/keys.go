@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+
+	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
 
 // keySet has the keys of a table: a bit for each number from the least key to the greatest, or the keys in
@@ -126,4 +128,32 @@ func (j *joined) hit(key Column) string {
 	column := alias + "." + d.Kind.Quote(key.Name)
 	j.text += " LEFT JOIN " + d.Kind.Quote(key.Table) + " AS " + alias + " ON " + column + " = v.x"
 	return column
+}
+
+// manyTopics is how many different values a column may have that tells which rows refer, in a table that has
+// one number under each of them, such as what scripts of a game remember of a hero. Most are about other
+// things.
+const manyTopics = 1024
+
+// topics returns how many different values a column of a table may have that tells which rows refer.
+func topics(servers []*sqldb.DB, table string) int {
+	for _, d := range servers {
+		t := d.Tables[table]
+		if t == nil {
+			continue
+		}
+		several, numbers := false, 0
+		for _, k := range t.Keys() {
+			several = several || len(k.Parts) > 1
+		}
+		for _, col := range t.Columns {
+			if whole(col) && !slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(col.Name) }) {
+				numbers++
+			}
+		}
+		if !several || numbers != 1 {
+			return maxKinds
+		}
+	}
+	return manyTopics
 }

@@ -257,3 +257,33 @@ func TestTextsOfAColumnThatHasNumbersOnAnotherServerAreRead(t *testing.T) {
 			"letters.hero_id": "none, perhaps heroes.id"})
 	})
 }
+
+// Scripts of a game keep what they want to remember of a hero as numbers under numbers of their own. Under one of them
+// is whom he has married, and most of the others hold small numbers, as anywhere.
+func TestOneOfManyNumbersThatScriptsRememberIsTheKeyOfAHero(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", points INTEGER)",
+				"CREATE TABLE remembered (hero INTEGER NOT NULL, topic INTEGER NOT NULL, content INTEGER NOT NULL, PRIMARY KEY (hero, topic))"}
+			var keys []int
+			for n, key := 0, 0; n < heroes; n++ {
+				key += 1 + pick(seed+n, 4)/3
+				keys = append(keys, key)
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, points) VALUES (%d, %d)", key, pick(seed+7*n, 9000)))
+			}
+			for n, key := range keys {
+				for k := range 4 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO remembered VALUES (%d, %d, %d)", key, 5000+(n*4+k)*7%180,
+						[]int{-1, 0, 1, pick(seed+n+k, 500_000)}[pick(seed+3*n+k, 4)]))
+				}
+				if n%3 == 0 {
+					statements = append(statements, fmt.Sprintf("INSERT INTO remembered VALUES (%d, 6001, %d)", key, keys[pick(seed+5*n, heroes)]))
+				}
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 600), server(9, 450)), map[string]string{
+			"remembered.hero": "heroes.id", "remembered.content": "heroes.id when topic = 6001 AND content > 0"})
+	})
+}
