@@ -63,5 +63,12 @@ func TestVerifyFindsNothingAfterRunsThatWereRight(t *testing.T) {
 				"bags": {Policy: merge.Copy, Renumber: merge.Apart}},
 			asks: [][2]string{{"SELECT gold FROM items ORDER BY gold", "5,6,7,8,9,10"}},
 		},
+		"a table that a module keeps in others": {
+			on: "sqlite", schema: []string{"CREATE TABLE pets (COUNTED, name VARCHAR(9))", "CREATE VIRTUAL TABLE notes USING fts4(body)"},
+			first:  []string{"INSERT INTO pets (name) VALUES ('a')", "INSERT INTO notes (body) VALUES ('the hero')"},
+			second: []string{"INSERT INTO pets (name) VALUES ('b')"},
+			tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Apart}}, leftOut: []merge.LeftOut{{Kind: "virtual table", Name: "notes"}},
+			asks: [][2]string{{"SELECT name FROM pets ORDER BY name", "a,b"}},
+		},
 	})
 }

@@ -624,9 +624,10 @@ func (d *database) catalog(ctx context.Context) map[string]*relation {
 	return tables
 }
 
-// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know.
-const sqliteTables = ` FROM (SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%'
-	ESCAPE '\' AND sql NOT LIKE 'CREATE VIRTUAL%') AS m JOIN `
+// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know, and
+// keep their rows in others.
+const sqliteTables = ` FROM (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND
+	name NOT LIKE 'sqlite\_%' ESCAPE '\') AS m JOIN `
 
 // sqliteUnique goes on with the unique indexes. One is plain if it has columns only and no condition.
 const (
