@@ -671,7 +671,7 @@ func (t *TablePlan) validate(errs *planErrors, p *Plan) {
 	errs.check(t.Renumber == "" || t.Policy.copies(),
 		"renumber goes with copy, rename, sum, keep_first and newest only")
 	errs.check(t.Renumber != Apart || t.Policy == Copy || t.Policy == Rename,
-		"renumber: apart goes with copy and rename only")
+		"renumber: apart goes with copy and rename only; with the other policies that copy it is renumber: true")
 	errs.check(slices.Contains([]Renumbering{"", Behind, Apart}, t.Renumber),
 		"renumber is %q, not true or apart", t.Renumber)
 	for column, expression := range t.Set {

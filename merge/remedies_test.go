@@ -33,6 +33,12 @@ func TestARemedyNamesTheLikelyAnswerFirst(t *testing.T) {
 				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "slots": {Policy: merge.Copy}},
 				code:   merge.CodePrimaryKey, table: "slots", order: []string{"identities:", "make a table", "renumber: apart", "keep_first"},
 			},
+			"the key of rows that become one by another key": {
+				rows:   []string{"INSERT INTO bans (mac) VALUES ('m{id}')"},
+				schema: []string{"CREATE TABLE bans (COUNTED, mac VARCHAR(30) UNIQUE)"},
+				tables: map[string]*merge.TablePlan{"pets": {Policy: merge.Copy, Renumber: merge.Behind}, "bans": {Policy: merge.KeepFirst, Key: []string{"mac"}}},
+				code:   merge.CodePrimaryKey, table: "bans", order: []string{"renumber: true", "change the rows"},
+			},
 			"a unique key of numbers": {
 				rows:   []string{"INSERT INTO tags VALUES ({id}, 1)"},
 				schema: []string{"CREATE TABLE tags (id BIGINT NOT NULL PRIMARY KEY, pet BIGINT UNIQUE)"},

@@ -134,8 +134,12 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case primary && r.followsOthers(key): // of rows that become one
 		answers = []string{"choose rebuild, if the game computes these rows anew"}
 	case primary && r.job.counted():
+		how := "apart"
+		if r.job.plan.Policy.collapses() {
+			how = "true"
+		}
 		answers = append(answers,
-			"if each server has counted its own rows, they get other keys by renumber: apart")
+			"if each server has counted its own rows, they get other keys by renumber: "+how)
 	case primary && text == "":
 		answers = append(answers, "if a column of it has numbers that each server has counted and that are the "+
 			"key of no table, make a table of them, on copies of the servers and in the target, with the policy "+
