@@ -132,6 +132,7 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.Asker = sqldb.NewAsker(ctx)
 	for i, f := range found {
 		if known := d.known[f.Parent.Table]; known != nil && known.Renumber != "" {
 			found[i].Installed, f.Installed = false, false // somebody wants these rows once for each server
@@ -144,9 +145,20 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
 		return f.Verdict < census.Possible || f.Installed || t == nil || parent == nil ||
 			t.Column(f.Name) == nil || parent.Column(f.Parent.Name) == nil ||
-			d.ws.declared(f.Table, f.Name, f.Parent.Table) || slices.Contains(d.ws.plan.Plain, f.String())
+			d.ws.declared(f.Table, f.Name, f.Parent.Table) || slices.Contains(d.ws.plan.Plain, f.String()) ||
+			f.Verdict == census.Possible && (d.filled(f.Table) || d.filled(f.Parent.Table))
 	})
-	return lock, nil
+	return lock, d.Err
+}
+
+// filled reports whether the target has rows of a table. They are what the migrations of the game have made,
+// also where somebody has changed some of them on a server, and keep their keys and numbers. Most other
+// numbers are among these by chance. If somebody wants the rows of the servers after all, check says what may
+// refer.
+func (d *drafter) filled(table string) bool {
+	filled, err := d.ws.target.Holds(d.Ctx, table)
+	d.Fail(err)
+	return filled
 }
 
 // declare writes what was found in the data into the plan: references under their identities, where these can
@@ -1026,7 +1038,7 @@ func (d *drafter) texts(t *sqldb.Table) []*sqldb.Column {
 		stem, copied := strings.CutSuffix(c.Name, "_name")
 		return c.Family != sqldb.FamilyText || c.MaxChars > longestName ||
 			slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(c.Name) }) ||
-			d.refers(t, c.Name) || copied && d.refers(t, stem+"_id") || d.asked(t, c.Name)
+			d.refers(t, c.Name) || copied && d.refers(t, stem+"_id") || d.asked(t, c.Name) && !isName(c.Name)
 	})
 }
 

@@ -3,6 +3,7 @@ package merge_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge"
@@ -119,6 +120,38 @@ func TestContentWhoseKeyIsCalledOtherwiseOnAServerIsDrafted(t *testing.T) {
 		into.exec(t, server("item")[0])
 		if p := draftOf(t, plan).Tables["items"]; p == nil {
 			t.Error("there is no draft of items")
+		}
+	})
+}
+
+// The migrations of a game have made what its shops sell in the target, too, and each server sells some of it at a price
+// of its own. Levels, points and prices are keys of the thousands by chance.
+func TestContentThatTheTargetHasIsNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE wares (COUNTED, item BIGINT NOT NULL, price INTEGER)",
+		"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, points INTEGER, level INTEGER, gold INTEGER)"}
+	wares := func(server int) []string {
+		return many(1, 90, func(n int) string {
+			var some []string
+			for k := range 40 {
+				some = append(some, fmt.Sprintf("(%d, %d)", 1000+(40*n+k)%300, n%23+server*(k%3/2)))
+			}
+			return "INSERT INTO wares (item, price) VALUES " + strings.Join(some, ", ")
+		})
+	}
+	rows := func(server int) []string {
+		return append(wares(server), many(1, 400, func(n int) string {
+			return fmt.Sprintf("INSERT INTO heroes (name, points, level, gold) VALUES ('h%dx%d', %d, %d, %d)", server, n,
+				n*n*server%3500, n%70+1, n*371%3599)
+		})...)
+	}
+	dbtest.Run(t, dbtest.Chosen(t.Name(), dbtest.Servers()), func(t *testing.T, target dbtest.Target) {
+		_, into, plan := small(t, target, schema, nil, rows(1), rows(2))
+		into.exec(t, wares(0)...)
+		for table, p := range draftOf(t, plan).Tables {
+			for _, open := range p.Undecided {
+				t.Errorf("it asks whether %s.%s holds keys of %s", table, open.Column, open.Candidate)
+			}
 		}
 	})
 }
