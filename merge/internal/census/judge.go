@@ -804,11 +804,12 @@ type teller struct {
 // values at most.
 func (c *Census) selectorsOf(col Column, most int) (some []Column) {
 	if _, ok := c.selectors[col.Table]; !ok {
+		limit := int64(topics(c.servers, col.Table))
 		all, kinds := c.kinds(col.Table, func(server int, other *sqldb.Column) bool {
 			// Frameworks give names of types 255 characters, and PostgreSQL any number.
 			text := other.Family == sqldb.FamilyText && other.MaxChars <= maxKind
 			spans := c.spans[Column{col.Table, other.Name}]
-			many := server < len(spans) && !spans[server].atMost && spans[server].distinct > int64(topics(c.servers, col.Table))
+			many := server < len(spans) && !spans[server].atMost && spans[server].distinct > limit
 			return (text || other.Family == sqldb.FamilyInt || other.Family == sqldb.FamilyBool) && !many
 		})
 		c.selectors[col.Table] = sqldb.Mapped(all, func(by Column) teller { return teller{by, len(kinds[by])} })

@@ -147,7 +147,8 @@ func topics(servers []*sqldb.DB, table string) int {
 			several = several || len(k.Parts) > 1
 		}
 		for _, col := range t.Columns {
-			if whole(col) && !slices.ContainsFunc(t.Keys(), func(k sqldb.UniqueKey) bool { return k.Covers(col.Name) }) {
+			covers := func(k sqldb.UniqueKey) bool { return k.Covers(col.Name) }
+			if whole(col) && !slices.ContainsFunc(t.Keys(), covers) {
 				numbers++
 			}
 		}

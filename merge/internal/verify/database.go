@@ -624,8 +624,8 @@ func (d *database) catalog(ctx context.Context) map[string]*relation {
 	return tables
 }
 
-// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know, and
-// keep their rows in others.
+// sqliteTables is where the names of tables are. Tables of modules have columns that only the modules know,
+// and keep their rows in others.
 const sqliteTables = ` FROM (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND
 	name NOT LIKE 'sqlite\_%' ESCAPE '\') AS m JOIN `
 
