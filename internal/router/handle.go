@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/dialect"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/fill"
 	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
@@ -114,14 +115,15 @@ func (f *current) await(ctx context.Context, from *cluster) (changed bool, err e
 	for began := time.Now(); ; {
 		err := f.reread(ctx, f.cluster.Load())
 		c := f.cluster.Load()
+		late := time.Since(began) > maxFollow
 		switch {
-		case err != nil:
+		case err != nil && (late || !dialect.Busy(err)):
 			return false, err
 		case !sameTables(from, c):
 			return true, nil
-		case !hasClosed(c):
+		case err == nil && !hasClosed(c):
 			return false, nil
-		case time.Since(began) > maxFollow:
+		case late:
 			return false, shardmap.Invalid(shardmap.ErrMapClosed)
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -96,4 +97,40 @@ func writeChecksWithTheOperator(t *testing.T, db *gorm.DB) {
 					splitFrom, shard, c.or))
 		}
 	}
+}
+
+// A server may order transactions as if they ran one after the other, and end those that do not fit, reads too. They
+// succeed when they are done again.
+func TestAServerThatOrdersTransactionsHoldsUpNeitherAReshardingNorWhoFollowsIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		dsn := target.DSN(t)
+		db := target.OpenDSN(t, dsn, nil)
+		name := suite.PlainOne[string](t, db, "SELECT current_database()")
+		suite.PlainExec(t, db, fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = serializable", name))
+		db = target.OpenDSN(t, dsn, nil)
+		dsn += "&default_query_exec_mode=exec" // It begins no transaction before that of the statement, to prepare it.
+		mover := startRouter(t, target.OpenDSN(t, dsn, nil))
+		late := startRouter(t, target.OpenDSN(t, dsn, nil))
+		one := late.onOne(mover.create(50))
+		handle := late.handle(&splitOrder{}, one.ID)
+
+		// Whoever begins to read the table now comes before the writer, and that before the other one, which has ended.
+		disturb := func(table, column string) {
+			writer := db.Begin()
+			for _, statement := range []string{"SELECT name FROM split_tags", fmt.Sprintf("UPDATE %s SET %s = %[2]s", table, column),
+				"LOCK TABLE " + table + " IN ACCESS EXCLUSIVE MODE"} {
+				must(t, writer.Exec(statement).Error, statement)
+			}
+			must(t, db.Exec("INSERT INTO split_tags VALUES (?, '')", time.Now().UnixNano()).Error, "INSERT")
+			time.AfterFunc(300*time.Millisecond, func() { _ = writer.Commit() })
+		}
+		settings := once("drain", func() { disturb("split_orders_01", "name") })
+		settings.Budget = 10 * time.Second
+		_, err := settings.Split(t.Context(), mover.router, shardOne, 2)
+		must(t, err, "Split")
+
+		disturb("snowflake_shards", "shards")
+		must(t, handle.First(&splitOrder{}, one.ID).Error, "a statement by the map of before")
+	})
 }
