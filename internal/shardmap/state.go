@@ -115,8 +115,18 @@ func entriesOf(all [][]Record) (entries []Entry, err error) {
 	return entries, nil
 }
 
+// agreed returns the records without those of a model that a database got while a cutover went on between it
+// and another one, which then refused the model. They have the entries of before, and nobody has gone by them.
+func agreed(records []Record) []Record {
+	i := slices.IndexFunc(records, func(c Record) bool { return c.Complete })
+	return slices.DeleteFunc(slices.Clone(records), func(c Record) bool {
+		return i >= 0 && !c.Complete && c.Held != records[i].Held
+	})
+}
+
 // heldEntries reads the entries in the records of one database, which are the same in all of them.
 func heldEntries(database int, records []Record) (entries []Entry, err error) {
+	records = agreed(records)
 	for i, c := range records {
 		held, err := readEntries(c.Held, c.Shards, database)
 		switch {
@@ -342,9 +352,18 @@ func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 // missing returns the records that a database does not have yet. A new model gets no shards that the others
 // do not have any more.
 func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
-	var known []Record
-	if err := tx.Where("name IN ?", r.shardedTables()).Find(&known).Error; err != nil {
+	var all []Record
+	if err := tx.Where("name IN ?", r.shardedTables()).Find(&all).Error; err != nil {
 		return nil, err
+	}
+	known := agreed(all)
+	for _, c := range all {
+		if slices.Contains(known, c) {
+			continue
+		}
+		if err := tx.Where("name = ?", c.Name).Delete(&Record{}).Error; err != nil {
+			return nil, err
+		}
 	}
 	entries, err := heldEntries(database, known)
 	if err != nil {

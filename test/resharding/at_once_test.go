@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/snowflakeplugin/snowflakeplugin"
+	"github.com/snowflakeplugin/snowflakeplugin/internal/shardmap"
 	"github.com/snowflakeplugin/snowflakeplugin/resharding"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/nightly"
@@ -175,4 +176,55 @@ func TestAnInterruptedSplitIsGoneOnWithByTheSameModelsInAnyOrder(t *testing.T) {
 
 type splitNote struct {
 	ID snowflakeplugin.ID `gorm:"primaryKey" snowflake:"true"`
+}
+
+// A new version has made the tables of one more model, and records that while another program is between the two
+// databases of its cutover.
+func TestAModelThatIsRecordedWithinACutoverGetsTheShardsOfAfterwards(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		start := func(models ...any) (*program, []*gorm.DB) {
+			dbs := []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
+			leased(t, dbs[0])
+			must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+			r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+				Shards: splitFrom, Databases: dbs, Place: func(int) int { return 1 },
+			}, append(models, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))...)
+			must(t, err, "NewRouter")
+			return &program{t, r}, dbs
+		}
+		before, _ := start()
+		must(t, before.router.AutoMigrate(t.Context()), "AutoMigrate")
+		current, err := before.router.Inner().Adopt(t.Context())
+		must(t, err, "the map")
+		change, err := current.Move(shardmap.Class(shardOne), 0)
+		must(t, err, "the move")
+		newer, dbs := start(&splitNote{})
+		steps := []func(){
+			func() { must(t, change.Close(t.Context()), "Close") },
+			func() {
+				must(t, change.Replace(t.Context(), nil), "Replace")
+				must(t, change.Open(t.Context()), "Open")
+			},
+		}
+		for i, db := range dbs {
+			must(t, db.Callback().Query().Before("gorm:query").Register("move", func(tx *gorm.DB) {
+				now := len(steps) == 2-i && tx.Statement.Table == "snowflake_models"
+				if now && dbs[1].Migrator().HasTable("split_notes_03") {
+					step := steps[0]
+					steps = steps[1:]
+					step()
+				}
+			}), "a callback")
+		}
+		must(t, newer.router.AutoMigrate(t.Context()), "AutoMigrate")
+		same(t, "steps of the cutover that did not overtake AutoMigrate", len(steps), 0)
+		must(t, newer.router.Create(t.Context(), make([]splitNote, 20)), "Create")
+		must(t, newer.router.Check(t.Context()), "Check")
+		again, _ := start(&splitNote{})
+		n, err := again.router.Count(t.Context(), &splitNote{})
+		must(t, err, "Count")
+		same(t, "notes", n, 20)
+	})
 }
