@@ -41,6 +41,11 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, db := range t.Databases {
+		if err := shardmap.RefuseOpenSessions(db.Statement.Context, i, db); err != nil {
+			return nil, err
+		}
+	}
 	if t, err = (shardmap.Registry{Topology: t}).Compare(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/snowflakeplugin/snowflakeplugin"
 	"github.com/snowflakeplugin/snowflakeplugin/test/dbtest"
 	"github.com/snowflakeplugin/snowflakeplugin/test/suite"
 )
@@ -132,5 +133,28 @@ func TestAServerThatOrdersTransactionsHoldsUpNeitherAReshardingNorWhoFollowsIt(t
 
 		disturb("snowflake_shards", "shards")
 		must(t, handle.First(&splitOrder{}, one.ID).Error, "a statement by the map of before")
+	})
+}
+
+// Where a session does not commit by itself, each connection of a pool goes on to read what it has read first: rows, and
+// the shard map.
+func TestARouterOnSessionsThatDoNotCommitIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		dsns := []string{target.DSN(t), target.DSN(t)}
+		newRouter := func(autocommit string) error {
+			dbs := []*gorm.DB{
+				target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil, dbtest.DSNParam("autocommit", autocommit)),
+			}
+			leased(t, dbs[0])
+			must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+			_, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: dbs}, &splitOrder{},
+				snowflakeplugin.Broadcast(&splitTag{}))
+			return err
+		}
+		err := newRouter("0")
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
+		suite.Says(t, err, "database 1", "autocommit")
+		must(t, newRouter("1"), "NewRouter")
 	})
 }
