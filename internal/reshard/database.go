@@ -279,7 +279,7 @@ type traits struct {
 	// have them from the beginning, and a session does not check them.
 	lateKeys bool
 
-	triggerList string // asks for the names of the triggers, but for those that are switched off
+	triggerList string // asks for the names of the triggers that are not switched off, and when they run
 	columns     string // asks for the columns that the database does not compute, and their types
 	extras      string // makes the statements that give another table the owner, rights and options of this one
 	validKeys   string // asks for the names of the foreign keys that are valid, if lateKeys

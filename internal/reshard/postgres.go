@@ -30,9 +30,8 @@ func postgresTraits() traits {
 		counted:       "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 		transactional: true, lateKeys: true,
 
-		// One of the job that was switched off and on again does not run always any more, and has missed writes.
-		triggerList: "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal AND " +
-			"(tgenabled = 'A' OR tgenabled = 'O' AND NOT starts_with(tgname, 'snowflake_'))",
+		triggerList: "SELECT tgname, tgenabled::text FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT " +
+			"tgisinternal AND tgenabled <> 'D'",
 		columns: "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = " +
 			"to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
 		extras: "SELECT format('ALTER TABLE %%s OWNER TO %I', pg_get_userbyid(relowner)) FROM " +

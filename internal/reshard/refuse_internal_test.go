@@ -566,11 +566,11 @@ func TestWhatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
 			must(t, dbs[0].Exec("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").Error,
 				"a function")
 		}
-		trigger := "CREATE TRIGGER own AFTER INSERT ON items_10 " + map[string]string{
+		trigger := "CREATE TRIGGER snowflake_own AFTER INSERT ON items_10 " + map[string]string{
 			"sqlite": "BEGIN SELECT 1; END", "mysql": "FOR EACH ROW SET @own = 1",
 			"postgres": "FOR EACH ROW EXECUTE FUNCTION nothing()",
 		}[kind]
-		untie := "DROP TRIGGER own"
+		untie := "DROP TRIGGER snowflake_own"
 		if kind == "postgres" {
 			untie += " ON items_10"
 		}
@@ -580,7 +580,7 @@ func TestWhatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
 				" ADD COLUMN late integer"},
 			{"an index", "CREATE UNIQUE INDEX late_index ON items_10 (note, order_id, id)", "changed indexes or constraints",
 				"CREATE UNIQUE INDEX late_fresh_index ON " + fresh + " (note, order_id, id)"},
-			{"a trigger", trigger, "has made the trigger own", ""},
+			{"a trigger", trigger, "has made the trigger snowflake_own", ""},
 			{"a foreign key", key, "changed indexes or constraints", ""},
 		}
 		for _, c := range cases {
