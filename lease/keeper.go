@@ -657,8 +657,12 @@ func (k *Keeper) observe(began time.Time, err error) {
 	switch {
 	case left <= 0 && !o.ended:
 		o.warned, o.ended = true, true
+		until := any(window.Until)
+		if window.Until.IsZero() { // The node was lost.
+			until = "none"
+		}
 		k.log.Error("lease: no IDs until the store grants a window; a restart does not help", "node", window.Node,
-			"until", window.Until, "failing_since", o.since, "error", err)
+			"until", until, "failing_since", o.since, "error", err)
 		k.notifier.send(Event{
 			Kind: NodeOverdue, Node: window.Node, Previous: window.Node, Until: window.Until,
 			Err: err, Time: k.now(),

@@ -96,7 +96,8 @@ func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 		if n := k.Extensions(); n != 0 {
 			t.Errorf("%d extensions, though the window only went away", n)
 		}
-		j.want(t, "INFO node taken", "ERROR the node was lost; taking another, a restart is not needed", "ERROR no IDs until the store grants a window; a restart does not help")
+		lines := j.want(t, "INFO node taken", "ERROR the node was lost; taking another, a restart is not needed", "ERROR no IDs until the store grants a window; a restart does not help")
+		lines[2].wantAttrs(t, map[string]string{"until": "none"})
 
 		// It goes on trying, and whatever falls free first is its own.
 		s.remove(4)
@@ -105,7 +106,7 @@ func TestALostWindowIsDroppedAtOnce(t *testing.T) {
 		if n := k.Extensions(); n != 1 {
 			t.Errorf("%d extensions, want 1: the window has moved", n)
 		}
-		lines := j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no IDs", "WARN another node taken",
+		lines = j.want(t, "INFO node taken", "ERROR the node was lost", "ERROR no IDs", "WARN another node taken",
 			"INFO the window is extended again")
 		lines[4].wantAttrs(t, map[string]string{"node": "4"})
 	})
