@@ -105,7 +105,11 @@ const (
 			AS counts,
 		COALESCE(pg_get_expr(d.adbin, d.adrelid), '') AS "default",
 		COALESCE(pg_get_serial_sequence(quote_ident(n.nspname) || '.' || quote_ident(c.relname), a.attname), '')
-			AS sequence
+			AS sequence,
+		COALESCE((SELECT format(' (START WITH %s INCREMENT BY %s MINVALUE %s CACHE %s)', q.seqstart, q.seqincrement,
+			LEAST(q.seqmin, 1), q.seqcache) FROM pg_sequence q JOIN pg_depend o ON o.objid = q.seqrelid
+			AND o.deptype = 'i' AND o.classid = 'pg_class'::regclass WHERE o.refobjid = c.oid AND o.refobjsubid = a.attnum
+			AND q.seqincrement > 0 AND (q.seqstart, q.seqincrement, q.seqcache) <> (1, 1, 1)), '') AS identity
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
@@ -186,7 +190,7 @@ func writePostgreSQL(r *reader) error {
 		if strings.Contains(key.Counts, "ALWAYS") {
 			kind = "ALWAYS"
 		}
-		p.Back = append(p.Back, alter(key)+" ADD GENERATED "+kind+" AS IDENTITY",
+		p.Back = append(p.Back, alter(key)+" ADD GENERATED "+kind+" AS IDENTITY"+key.Identity,
 			"SELECT setval(pg_get_serial_sequence('"+text(r.Quote(key.Table))+"', '"+text(key.Name)+"'), "+
 				greatest+")")
 	}
@@ -413,10 +417,13 @@ var (
 	strictTable   = regexp.MustCompile(`(?i)\bSTRICT\b`)
 	notNull       = regexp.MustCompile(`(?i)\bNOT\s+NULL\b`)
 	primaryKey    = regexp.MustCompile(`(?i)\bPRIMARY\s+KEY(\s+(ASC|DESC))?(\s+ON\s+CONFLICT\s+\w+)?`)
-	comment       = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/`)
-	rowid         = regexp.MustCompile(`(?i)^(rowid|_rowid_|oid)$`)
-	contentRowid  = regexp.MustCompile("(?i)\\bcontent_rowid\\s*=\\s*[\"'`\\[]?(\\w+)")
-	leading       = regexp.MustCompile(`(?s)^(\s|` + comment.String() + `)*`)
+	descending    = regexp.MustCompile(`(?i)\s+DESC\b`)
+	constraint    = regexp.MustCompile(`(?i)\b(CONSTRAINT|PRIMARY|NOT|NULL|UNIQUE|CHECK|DEFAULT|COLLATE|` +
+		`REFERENCES|GENERATED|AS)\b`)
+	comment      = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/`)
+	rowid        = regexp.MustCompile(`(?i)^(rowid|_rowid_|oid)$`)
+	contentRowid = regexp.MustCompile("(?i)\\bcontent_rowid\\s*=\\s*[\"'`\\[]?(\\w+)")
+	leading      = regexp.MustCompile(`(?s)^(\s|` + comment.String() + `)*`)
 	// aside is what has no meaning for the structure of a statement: texts, quoted names and comments.
 	aside = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|` + "`(?:[^`]|``)*`" + `|\[[^]]*\]|` +
 		comment.String())
@@ -534,10 +541,13 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 		"PRAGMA foreign_key_check"), nil
 }
 
+// blank takes the place of what has no meaning for the structure.
+func blank(aside string) string { return strings.Repeat("_", len(aside)) }
+
 // rewritten returns the definition of a table from its opening parenthesis on, with another definition of its
 // key.
 func rewritten(ddl string, key *column, other change) (string, error) {
-	plain := aside.ReplaceAllStringFunc(ddl, func(s string) string { return strings.Repeat("_", len(s)) })
+	plain := aside.ReplaceAllStringFunc(ddl, blank)
 	open, end := strings.IndexByte(plain, '('), strings.LastIndexByte(plain, ')')
 	if open < 0 || end < open {
 		return "", fmt.Errorf("%w: the table %s is not made of columns: %s", ErrDatabase, key.Table, ddl)
@@ -563,10 +573,12 @@ func rewritten(ddl string, key *column, other change) (string, error) {
 
 // plainKey is the definition of a key that is filled.
 func plainKey(definition string, rest []string) (string, []string) {
-	_, constraints := word(definition) // the type
-	constraints = autoIncrement.ReplaceAllString(constraints, "")
+	constraints := "" // behind the type, which may have several words
+	if at := constraint.FindStringIndex(aside.ReplaceAllStringFunc(definition, blank)); at != nil {
+		constraints = autoIncrement.ReplaceAllString(definition[at[0]:], "")
+	}
 	if !notNull.MatchString(constraints) {
-		constraints = " NOT NULL" + constraints
+		constraints = "NOT NULL " + constraints
 	}
 	for i, part := range rest {
 		if isKey(part) {
@@ -586,7 +598,9 @@ func countingKey(definition string, rest []string) (string, []string) {
 		constraints = constraints + " " + inline
 		rest = slices.DeleteFunc(rest, isKey)
 	}
-	constraints = strings.Replace(constraints, inline, inline+" AUTOINCREMENT", 1)
+	// SQLite counts in one order only.
+	counting := descending.ReplaceAllString(inline, "") + " AUTOINCREMENT"
+	constraints = strings.Replace(constraints, inline, counting, 1)
 	return "integer " + strings.TrimSpace(constraints), rest
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/snowflakeplugin/snowflakeplugin/internal/errs"
 	"github.com/snowflakeplugin/snowflakeplugin/lease/sqllease"
 	"github.com/snowflakeplugin/snowflakeplugin/segment/sqlsegment"
 )
@@ -33,17 +34,17 @@ type File struct {
 // from first on. Goose and golang-migrate also get the way back, which drops the tables; drop them only when
 // no program uses the plugin. For Atlas, run "atlas migrate hash" when the files are in their directory.
 //
-// It returns an error for another dialect or tool.
+// It returns an error wrapping snowflakeplugin.ErrOptions for another dialect or tool.
 func Files(tool Tool, dialect string, first time.Time) ([]File, error) {
 	if !slices.Contains([]Tool{Goose, Atlas, GolangMigrate}, tool) {
-		return nil, fmt.Errorf("migrate: there are files for %s, %s and %s, and not for %q", Goose, Atlas,
-			GolangMigrate, tool)
+		return nil, fmt.Errorf("%w: migrate: there are files for %s, %s and %s, and not for %q", errs.ErrOptions,
+			Goose, Atlas, GolangMigrate, tool)
 	}
 	leases, err1 := sqllease.DDL(sqllease.Dialect(dialect))
 	authority, err2 := sqllease.AuthorityDDL(sqllease.Dialect(dialect))
 	counters, err3 := sqlsegment.DDL(sqlsegment.Dialect(dialect))
 	if err := cmp.Or(err1, err2, err3); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
 	var files []File
 	for i, table := range []struct{ name, ddl string }{

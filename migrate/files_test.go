@@ -67,8 +67,7 @@ func TestFilesHaveTheFormOfTheirTool(t *testing.T) {
 		}
 	}
 	for _, wrong := range [][2]string{{"flyway", "mysql"}, {"goose", "oracle"}} {
-		if _, err := migrate.Files(migrate.Tool(wrong[0]), wrong[1], at); err == nil {
-			t.Errorf("%q: no error", wrong)
-		}
+		_, err := migrate.Files(migrate.Tool(wrong[0]), wrong[1], at)
+		suite.WantErr(t, err, snowflakeplugin.ErrOptions, strings.Join(wrong[:], " and "))
 	}
 }

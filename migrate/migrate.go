@@ -98,6 +98,7 @@ type column struct {
 	Bits              int    // of an integer; 0 for another type
 	Counts            string // how the database makes its values; empty if it does not
 	Sequence          string // of PostgreSQL, as SQL names it
+	Identity          string // the options of one of PostgreSQL
 	Definition        string // of MySQL, without the name
 	Default           string // of PostgreSQL
 }

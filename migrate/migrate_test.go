@@ -641,3 +641,46 @@ func TestColumnsOfMySQLWithoutForeignKeysAreChangedFirst(t *testing.T) {
 		run(t, db, plan.Back)
 	})
 }
+
+// The greatest key is followed by one that the sequence of before would give.
+func TestAnIdentityOfPostgreSQLCountsAgainAsItDid(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		db := target.Open(t, nil)
+		options := func() string {
+			return suite.PlainOne[string](t, db, "SELECT concat_ws(' ', seqstart, seqincrement, seqmin, seqcache) FROM pg_sequence "+
+				"WHERE seqrelid = pg_get_serial_sequence('bills', 'id')::regclass")
+		}
+		suite.PlainExec(t, db, "CREATE TABLE bills (id int GENERATED ALWAYS AS IDENTITY (START WITH 0 INCREMENT BY 2 MINVALUE 0 "+
+			"CACHE 5) PRIMARY KEY, number int)", "INSERT INTO bills (number) VALUES (1), (2)")
+		before := options()
+		plan, err := migrate.Read(t.Context(), db)
+		suite.Must(t, err, "Read")
+		run(t, db, plan.Forward)
+		suite.PlainExec(t, db, "INSERT INTO bills (id, number) VALUES (1000000000000, 3)")
+		run(t, db, plan.Back)
+		suite.Same(t, "the options", options(), before)
+		suite.PlainExec(t, db, "INSERT INTO bills (number) VALUES (5)")
+		suite.Same(t, "the greatest key", suite.PlainOne[int64](t, db, "SELECT max(id) FROM bills"), 1000000000002)
+	})
+}
+
+// SQLite takes many words for a type, but only INTEGER and no order for a key that it counts.
+func TestKeysOfSQLiteCountWhateverTheirTypeWas(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("sqlite"), func(t *testing.T, target dbtest.Target) {
+		for _, key := range []string{
+			"bigint(20) PRIMARY KEY", "bigint(20) NOT NULL PRIMARY KEY DESC", "UNSIGNED BIG INT PRIMARY KEY ON CONFLICT FAIL",
+			"integer PRIMARY KEY DESC", "bigint /* an ID */ (20) CONSTRAINT own PRIMARY KEY ASC", "[int] NOT NULL, PRIMARY KEY (id DESC)",
+		} {
+			db := target.Open(t, nil)
+			suite.PlainExec(t, db, "CREATE TABLE bills (number int, id "+key+")", "INSERT INTO bills VALUES (1, 2000000000000)")
+			plan, err := migrate.Read(t.Context(), db)
+			suite.Must(t, err, "Read")
+			run(t, db, plan.Forward)
+			run(t, db, plan.Back)
+			suite.PlainExec(t, db, "INSERT INTO bills (number) VALUES (5)")
+			suite.Same(t, key, suite.PlainOne[int64](t, db, "SELECT max(id) FROM bills"), 2000000000001)
+		}
+	})
+}

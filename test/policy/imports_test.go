@@ -197,7 +197,8 @@ var rules = []rule{
 	{
 		dir: "migrate",
 		may: []string{
-			"./lease/sqllease", "./segment/sqlsegment", "./internal/dialect", "./internal/fill", "gorm.io/gorm",
+			"./lease/sqllease", "./segment/sqlsegment", "./internal/dialect", "./internal/errs", "./internal/fill",
+			"gorm.io/gorm",
 		},
 		why: "it reads the databases of applications with their drivers, and the plugin does not need it",
 	},
