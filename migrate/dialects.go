@@ -106,10 +106,13 @@ const (
 		COALESCE(pg_get_expr(d.adbin, d.adrelid), '') AS "default",
 		COALESCE(pg_get_serial_sequence(quote_ident(n.nspname) || '.' || quote_ident(c.relname), a.attname), '')
 			AS sequence,
-		COALESCE((SELECT format(' (START WITH %s INCREMENT BY %s MINVALUE %s CACHE %s)', q.seqstart, q.seqincrement,
-			LEAST(q.seqmin, 1), q.seqcache) FROM pg_sequence q JOIN pg_depend o ON o.objid = q.seqrelid
-			AND o.deptype = 'i' AND o.classid = 'pg_class'::regclass WHERE o.refobjid = c.oid AND o.refobjsubid = a.attnum
-			AND q.seqincrement > 0 AND (q.seqstart, q.seqincrement, q.seqcache) <> (1, 1, 1)), '') AS identity
+		COALESCE((SELECT format(' (START WITH %s INCREMENT BY %s MINVALUE %s CACHE %s)', q.seqstart,
+				q.seqincrement, LEAST(q.seqmin, 1), q.seqcache)
+			FROM pg_sequence q JOIN pg_depend o ON o.objid = q.seqrelid AND o.deptype = 'i'
+				AND o.classid = 'pg_class'::regclass
+			WHERE o.refobjid = c.oid AND o.refobjsubid = a.attnum AND q.seqincrement > 0
+				AND (q.seqstart, q.seqincrement, q.seqcache) <> (1, 1, 1)), '')
+			AS identity
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum

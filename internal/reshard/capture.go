@@ -79,7 +79,7 @@ func missingTriggers(
 		case !slices.ContainsFunc(missing, own):
 			more = append(more, row[0])
 		case len(row) > 1 && row[1] != "A":
-			// PostgreSQL does not run it always any more, so it was switched off and on again, and has missed writes.
+			// PostgreSQL does not run it always any more: it was switched off and on again, and has missed writes.
 			continue
 		}
 		missing = slices.DeleteFunc(missing, own)

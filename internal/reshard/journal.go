@@ -256,8 +256,8 @@ func blame(found, hidden []string) string {
 }
 
 // Patiently does something again that somebody else has kept from a lock, as SQLite has only one, or that the
-// server has given up for what others do, as for a deadlock. It does so for the budget, which begins anew when
-// rows have moved. Every step of a job can be repeated.
+// server has given up for what others do, as for a deadlock. It does so for the budget, which begins anew
+// when rows have moved. Every step of a job can be repeated.
 func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func() error) error {
 	var since time.Time
 	for {

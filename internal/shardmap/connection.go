@@ -36,17 +36,17 @@ func (s Source) QueryContext(ctx context.Context, query string, args ...any) (*s
 	return tx.Raw(query, args...).Rows()
 }
 
-// RefuseOpenSessions refuses a database whose sessions do not commit by themselves. Each connection of the pool
-// would go on to read the rows and the map that it has read first, and what is written outside of transactions
-// would be lost.
+// RefuseOpenSessions refuses a database whose sessions do not commit by themselves. Each connection of the
+// pool would go on to read the rows and the map that it has read first, and what is written outside of
+// transactions would be lost.
 func RefuseOpenSessions(ctx context.Context, database int, db *gorm.DB) error {
 	if d, _ := dialect.Of(db.Name()); !d.Autocommits {
 		return nil
 	}
 	found, err := dialect.Texts(ctx, Source{db}, "SELECT 1 FROM DUAL WHERE @@autocommit = 0")
 	if err != nil || len(found) > 0 {
-		return cmp.Or(err, fmt.Errorf("the sessions of database %d have autocommit = 0, so connections would go on "+
-			"to read old rows: add autocommit=1 to its DSN", database))
+		return cmp.Or(err, fmt.Errorf("the sessions of database %d have autocommit = 0, so connections would go "+
+			"on to read old rows: add autocommit=1 to its DSN", database))
 	}
 	return nil
 }
