@@ -141,12 +141,19 @@ func (d *drafter) find(ctx context.Context) (*Lock, error) {
 			d.stays[place{f.Table, f.Name}] = true
 		}
 	}
+	filled := map[string]bool{}
+	isFilled := func(table string) bool {
+		if _, known := filled[table]; !known {
+			filled[table] = d.filled(table)
+		}
+		return filled[table]
+	}
 	d.found = slices.DeleteFunc(found, func(f census.Finding) bool {
 		t, parent := d.ws.target.Tables[f.Table], d.ws.target.Tables[f.Parent.Table]
 		return f.Verdict < census.Possible || f.Installed || t == nil || parent == nil ||
 			t.Column(f.Name) == nil || parent.Column(f.Parent.Name) == nil ||
 			d.ws.declared(f.Table, f.Name, f.Parent.Table) || slices.Contains(d.ws.plan.Plain, f.String()) ||
-			f.Verdict == census.Possible && (d.filled(f.Table) || d.filled(f.Parent.Table))
+			f.Verdict == census.Possible && (isFilled(f.Table) || isFilled(f.Parent.Table))
 	})
 	return lock, d.Err
 }
