@@ -239,6 +239,27 @@ func TestFewKeysInPartsOfColumnsAreAskedAboutIfNoOtherNumbersLieThere(t *testing
 	})
 }
 
+// The few guilds of a game begin at 100,000, where no level lies.
+func TestAKindOfRowsIsAskedAboutIfItHasFewKeysThatBeginHigh(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(guilds int) []string {
+			statements := []string{"CREATE TABLE guilds (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (kind INTEGER, target INTEGER)"}
+			for n := range guilds {
+				statements = append(statements, fmt.Sprintf("INSERT INTO guilds VALUES (%d)", 100_000+n+n/3))
+			}
+			for n := range 60 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO logs VALUES (1, %d), (0, %d), (2, 0)",
+					100_000+n%guilds+n%guilds/3, 1+n%4))
+			}
+			return statements
+		}
+		found := taken(t, target, server(5), server(7))
+		expect(t, found, map[string]string{"logs.target": "perhaps guilds.id when kind = 1 AND target <> 0", "guilds.id": "plain"})
+	})
+}
+
 // Frameworks write the names of their classes beside the keys, and young servers have few and dense keys, which
 // prove nothing by themselves.
 func TestAKindThatNamesATableSelectsItsKeys(t *testing.T) {

@@ -923,10 +923,11 @@ func (c *Census) condition(col, by Column, m match, found map[string]match) (who
 		few := 2*(keys-hits) < known-values
 		ends := (part.begins || few || called && key == m.key) && part.dense()
 		each := by != col && (ends || part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
-		proven := -part.chance() >= minChance
+		proven, enough := -part.chance() >= minChance, values >= minValues
+		apart := by != col && part.begins && -part.confined() >= minChance
 		switch {
-		case part.full() && values >= minValues && (proven || each) && (by != col || kind == "1"):
-			whole.guessed = whole.guessed || !proven
+		case part.full() && (enough && (proven || each) || apart) && (by != col || kind == "1"):
+			whole.guessed = whole.guessed || !proven || !enough
 			whole.add(part)
 			whole.kinds = append(whole.kinds, kind)
 			continue
