@@ -658,9 +658,13 @@ func (c *Census) conditions(col Column, matches []match, best []conditional) []c
 		return best
 	}
 	var all []conditional
-	most := topics(c.servers, col.Table)
-	if most == maxKinds && !slices.ContainsFunc(partial, match.possible) {
-		most = fewKinds // so that a table with many short columns does not take long
+	enough := fewKinds // so that a table with many short columns does not take long
+	if slices.ContainsFunc(partial, match.possible) {
+		enough = maxKinds
+	}
+	most := enough
+	if remembered(c.servers, col.Table) == col.Name {
+		most = manyTopics
 	}
 	selectors := c.selectorsOf(col, most)
 	if c.ordinary(col, col.Name) != "" {
@@ -668,7 +672,7 @@ func (c *Census) conditions(col Column, matches []match, best []conditional) []c
 	}
 	for _, by := range selectors {
 		for some := range slices.Chunk(partial, maxJoined) {
-			all = append(all, c.selected(col, by, some)...)
+			all = append(all, c.selected(col, by, some, enough)...)
 		}
 	}
 	named := func(m match) bool { return m.named >= 2 && m.possible() } // so all rows may refer
@@ -880,7 +884,7 @@ func (c *Census) kindsOf(d *sqldb.DB, col Column) map[string]bool {
 
 // selected returns, for each of several tables, the rows of which all values are keys, or many more than by
 // chance, if there are any.
-func (c *Census) selected(col, by Column, partial []match) []conditional {
+func (c *Census) selected(col, by Column, partial []match, expected int) []conditional {
 	// A sample tells of most tables that none of the values of by selects rows that refer to them.
 	sample := c.selections(col, by, partial, true)
 	var left []match
@@ -896,15 +900,17 @@ func (c *Census) selected(col, by Column, partial []match) []conditional {
 	found := c.selections(col, by, left, false)
 	var all []conditional
 	for n, m := range left {
-		if some, is := c.condition(col, by, m, found[n]); is {
+		if some, is := c.condition(col, by, m, found[n], expected); is {
 			all = append(all, some)
 		}
 	}
 	return all
 }
 
-// condition chooses the kinds whose rows refer to a table, and reports whether there are any.
-func (c *Census) condition(col, by Column, m match, found map[string]match) (whole conditional, is bool) {
+// condition chooses the kinds whose rows refer to a table, and reports whether there are any. If there are
+// more kinds than expected, only what can hardly be chance counts.
+func (c *Census) condition(col, by Column, m match, found map[string]match, expected int) (
+	whole conditional, is bool) {
 	whole = conditional{match: match{key: m.key, named: m.named, begins: m.begins}, by: by}
 	whole.rest = whole.match
 	others, outside := match{key: m.key}, match{key: m.key}
@@ -913,16 +919,18 @@ func (c *Census) condition(col, by Column, m match, found map[string]match) (who
 		rows.add(part)
 	}
 	known, keys := rows.counts()
+	many := len(found) > expected
 	for _, kind := range slices.Sorted(maps.Keys(found)) {
 		part := found[kind]
 		values, hits := part.counts()
 		// A short table proves little by chance, and more if rows of the kind have each of its keys, or go as
 		// far as its keys: which begin far above 0, which the kind is called like, or of which the other rows
-		// have few.
-		key, called := c.keyOf(kind)
+		// have few. Of many kinds, some have all that by chance.
+		called := func() bool { key, ok := c.keyOf(kind); return ok && key == m.key }
 		few := 2*(keys-hits) < known-values
-		ends := (part.begins || few || called && key == m.key) && part.dense()
-		each := by != col && (ends || part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
+		ends := !many && part.dense() && (part.begins || few || called())
+		each := by != col && (ends ||
+			!many && part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
 		proven, enough := -part.chance() >= minChance, values >= minValues
 		apart := by != col && part.begins && -part.confined() >= minChance
 		switch {
@@ -1048,15 +1056,17 @@ func (c *Census) addPairs(q *sqldb.Statement, server int, col, by Column, sample
 	rare := c.Rows(d, d.SQL("SELECT ", kind, ", COUNT(DISTINCT ", name, ")",
 		from, " GROUP BY ", kind, " HAVING COUNT(DISTINCT ", name, ") <= ", strconv.Itoa(2*sampled)))
 	q.Add(" AND (", part)
-	for _, row := range rare { // a sample of all values has too few of theirs
-		q.Add(" OR ", kind, " = ")
+	before, after := " OR "+kind+" IN (", "" // which is looked up, and not tried one after another
+	for _, row := range rare {               // a sample of all values has too few of theirs
+		q.Add(before)
+		before, after = ", ", ")"
 		if family == sqldb.FamilyText {
 			q.Bind(row[0])
 		} else {
 			q.Add(constant(family, row[0]))
 		}
 	}
-	q.Add(")")
+	q.Add(after, ")")
 }
 
 // grouped counts the values of each kind, and how many of them are keys of each table, as a database would.

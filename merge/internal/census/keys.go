@@ -130,31 +130,40 @@ func (j *joined) hit(key Column) string {
 	return column
 }
 
-// manyTopics is how many different values a column may have that tells which rows refer, in a table that has
+// manyTopics is how many different values a column may have that tells which rows refer, where the table has
 // one number under each of them, such as what scripts of a game remember of a hero. Most are about other
 // things.
 const manyTopics = 1024
 
-// topics returns how many different values a column of a table may have that tells which rows refer.
-func topics(servers []*sqldb.DB, table string) int {
+// remembered returns the column of a table with a key of several columns that is its only other number, or "".
+func remembered(servers []*sqldb.DB, table string) (name string) {
 	for _, d := range servers {
 		t := d.Tables[table]
 		if t == nil {
 			continue
 		}
-		several, numbers := false, 0
+		several, numbers := false, []string(nil)
 		for _, k := range t.Keys() {
 			several = several || len(k.Parts) > 1
 		}
 		for _, col := range t.Columns {
 			covers := func(k sqldb.UniqueKey) bool { return k.Covers(col.Name) }
 			if whole(col) && !slices.ContainsFunc(t.Keys(), covers) {
-				numbers++
+				numbers = append(numbers, col.Name)
 			}
 		}
-		if !several || numbers != 1 {
-			return maxKinds
+		if !several || len(numbers) != 1 || name != "" && name != numbers[0] {
+			return ""
 		}
+		name = numbers[0]
+	}
+	return name
+}
+
+// topics returns how many different values a column of a table may have that tells which rows refer.
+func topics(servers []*sqldb.DB, table string) int {
+	if remembered(servers, table) == "" {
+		return maxKinds
 	}
 	return manyTopics
 }

@@ -287,3 +287,52 @@ func TestOneOfManyNumbersThatScriptsRememberIsTheKeyOfAHero(t *testing.T) {
 			"remembered.hero": "heroes.id", "remembered.content": "heroes.id when topic = 6001 AND content > 0"})
 	})
 }
+
+// What is made of others needs 10 of some of these, which is no kind of thing. Their keys lie in a range of their own.
+func TestANumberBesideAKeyOfTwoColumnsTellsNothingOfTheColumnsOfThatKey(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, gems int) []string {
+			statements := []string{"CREATE TABLE gems (id INTEGER NOT NULL PRIMARY KEY, price INTEGER)",
+				"CREATE TABLE recipes (product INTEGER NOT NULL, needs INTEGER NOT NULL, amount INTEGER NOT NULL, PRIMARY KEY (product, needs))"}
+			for n := range gems {
+				statements = append(statements, fmt.Sprintf("INSERT INTO gems VALUES (%d, %d)", 4_250_000+100*(n/3)+n%3, 10*pick(seed+n, 90)))
+			}
+			for n := range 400 {
+				statements = append(statements,
+					fmt.Sprintf("INSERT INTO recipes VALUES (%d, %d, 10)", 900_000+n, 4_250_000+100*(n%gems/3)+n%gems%3),
+					fmt.Sprintf("INSERT INTO recipes VALUES (%d, %d, %d)", 900_000+n, 4_003_000+n%16, []int{10, 2 + n%12}[pick(seed+n, 20)/19]),
+					fmt.Sprintf("INSERT INTO recipes VALUES (%d, %d, %d)", 900_000+n, 4_009_000+n%90, 20+n/7%30))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 28), server(9, 27)), map[string]string{"recipes.needs": "perhaps gems.id when needs >= 4250000"})
+	})
+}
+
+// Of many topics some are about as many numbers as there are things of some sort, which says nothing of them.
+func TestNoTopicOfManyIsAskedAboutByChance(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, heroes, things int) []string {
+			statements := []string{"CREATE TABLE heroes (" + countedKey(target) + ", points INTEGER)",
+				"CREATE TABLE things (" + countedKey(target) + ", points INTEGER)",
+				"CREATE TABLE remembered (hero INTEGER NOT NULL, topic INTEGER NOT NULL, content INTEGER NOT NULL, PRIMARY KEY (hero, topic))"}
+			for n := range things {
+				statements = append(statements, fmt.Sprintf("INSERT INTO things (points) VALUES (%d)", pick(seed+n, 9000)))
+			}
+			for n := range heroes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes (id, points) VALUES (%d, %d)", 2*n+1, pick(seed+n, 9000)))
+				var rows []string
+				for k := range 9 {
+					topic := k*9 + n%9
+					rows = append(rows, fmt.Sprintf("(%d, %d, %d)", 2*n+1, 5000+topic,
+						[]int{pick(seed+n+k, []int{500_000, 500}[k%2]), pick(seed+n+k, things) + 1}[topic/80]))
+				}
+				statements = append(statements, "INSERT INTO remembered VALUES "+strings.Join(rows, ", "))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 500, 30), server(9, 400, 40)), map[string]string{"remembered.content": "plain"})
+	})
+}
