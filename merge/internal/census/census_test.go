@@ -260,6 +260,23 @@ func TestAKindOfRowsIsAskedAboutIfItHasFewKeysThatBeginHigh(t *testing.T) {
 	})
 }
 
+// A hero and his clan share a number, and where there is no hero, a number below these stands alone.
+func TestKeysInBitsAreAskedAboutAmongNumbersThatAreTooSmallForThem(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY)", "CREATE TABLE flags (packed BIGINT)"}
+			for n := range 200 {
+				hero := 5_000 + 7*n + seed
+				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d)", hero), fmt.Sprintf(
+					"INSERT INTO flags VALUES (%d), (%d)", hero*256+pick(n, 200), 1000+pick(n+seed, 60_000)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(0), server(3)), map[string]string{"flags.packed": "plain, perhaps heroes.id"})
+	})
+}
+
 // Frameworks write the names of their classes beside the keys, and young servers have few and dense keys, which
 // prove nothing by themselves.
 func TestAKindThatNamesATableSelectsItsKeys(t *testing.T) {

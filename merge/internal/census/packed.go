@@ -148,8 +148,12 @@ func (p *packer) numbers(server int, col Column) {
 			n = uint64(signed)
 		}
 		all = append(all, n)
+	}
+	slices.Sort(all)
+	large := len(all) > 0 && all[len(all)-1] >= half // so that small ones are of another kind
+	for _, n := range all {
 		for i, bits := range packings() {
-			if n < half && bits[0] != 8 || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+			if n < half && (bits[0] != 8 || large) || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
 			where := parts[i]
@@ -166,7 +170,6 @@ func (p *packer) numbers(server int, col Column) {
 		base, rest := beyond(n)
 		rests[base], whole = append(rests[base], rest), whole && rest > 0
 	}
-	slices.Sort(all)
 	for base, some := range rests {
 		most := int64(0)
 		if whole && len(rests) == 1 && base >= half { // so large a number shared by all is no chance
