@@ -52,7 +52,10 @@ func TestAParentIsKnownByShortColumnsFirst(t *testing.T) {
 	clan := column{name: "clan", declared: "character varying(20)"}
 	level := column{name: "level", declared: "integer", class: classNumber}
 	born := column{name: "born", declared: "date", class: classInstant}
+	sort := column{name: "sort", declared: "hero_sort"}
+	gold := column{name: "gold", declared: "bigint", class: classNumber}
 	for want, got := range map[string][]string{
+		"title sort level":     natural(title, sort, level, gold), // a sort is no name either
 		"clan level born":      natural(explored, title, born, level, clan),
 		"title level explored": natural(title, level, explored), // levels alone are equal in most rows
 	} {

@@ -398,6 +398,7 @@ const naturalColumns = 3
 // enough if nothing else tells rows apart as a name does.
 func (j *job) natural() (names []string) {
 	unlimited := func(c *column) bool { return c.declared == "text" || c.declared == "character varying" }
+	limited := func(c *column) bool { return strings.Contains(c.declared, "char") && !unlimited(c) }
 	take := func(c *column) {
 		if c == nil || len(names) == naturalColumns || slices.Contains(names, c.name) ||
 			!slices.Contains(j.columns, c) || slices.Contains(j.plan.Convert, c.name) || !j.steady(c.name) {
@@ -419,8 +420,9 @@ func (j *job) natural() (names []string) {
 	}
 	is := func(want class) func(c *column) bool { return func(c *column) bool { return c.class == want } }
 	for _, wanted := range []func(c *column) bool{
-		func(c *column) bool { return c.class == classText && !unlimited(c) },
+		func(c *column) bool { return c.class == classText && limited(c) },
 		func(c *column) bool { return c.class == classText && len(names) == 0 }, // as GORM declares a name
+		func(c *column) bool { return c.class == classText && !unlimited(c) },   // such as a sort of heroes
 		is(classNumber), is(classInstant), is(classText),
 	} {
 		for _, c := range j.columns {
