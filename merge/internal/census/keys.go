@@ -135,7 +135,7 @@ func (j *joined) hit(key Column) string {
 // things.
 const manyTopics = 1024
 
-// remembered returns the column of a table with a key of several columns that is its only other number, or "".
+// remembered returns the column of a table with a key of several columns that is its only other number.
 func remembered(servers []*sqldb.DB, table string) (name string) {
 	for _, d := range servers {
 		t := d.Tables[table]

@@ -153,7 +153,8 @@ func (p *packer) numbers(server int, col Column) {
 	large := len(all) > 0 && all[len(all)-1] >= half // so that small ones are of another kind
 	for _, n := range all {
 		for i, bits := range packings() {
-			if n < half && (bits[0] != 8 || large) || bits[1] < 48 && n>>(bits[1]+1) == 0 || bits[1] == 62 && n>>63 > 0 {
+			if n < half && (bits[0] != 8 || large) || bits[1] < 48 && n>>(bits[1]+1) == 0 ||
+				bits[1] == 62 && n>>63 > 0 {
 				continue
 			}
 			where := parts[i]
