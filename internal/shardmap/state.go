@@ -266,6 +266,15 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 				if missing, err = r.missing(tx, database); err != nil || len(missing) == 0 {
 					return err
 				}
+				var names []string
+				for _, c := range missing {
+					names = append(names, c.Name)
+				}
+				// One that a cutover has overtaken stays, so that no database seems to be another one than before.
+				overtaken := tx.Where("name IN ? AND complete = ?", names, false)
+				if err = overtaken.Update("held", missing[0].Held).Error; err != nil {
+					return err
+				}
 				// A program of an earlier version, or on a server that has no lock, does not wait.
 				return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error
 			})
@@ -349,22 +358,14 @@ func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	return r.failed(database, ModelsTable, err)
 }
 
-// missing returns the records that a database does not have yet. A new model gets no shards that the others
-// do not have any more.
+// missing returns the records that a database does not have yet, and those that a cutover has overtaken. A new
+// model gets no shards that the others do not have any more.
 func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
 	var all []Record
 	if err := tx.Where("name IN ?", r.shardedTables()).Find(&all).Error; err != nil {
 		return nil, err
 	}
 	known := agreed(all)
-	for _, c := range all {
-		if slices.Contains(known, c) {
-			continue
-		}
-		if err := tx.Where("name = ?", c.Name).Delete(&Record{}).Error; err != nil {
-			return nil, err
-		}
-	}
 	entries, err := heldEntries(database, known)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)

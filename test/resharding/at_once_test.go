@@ -183,17 +183,7 @@ type splitNote struct {
 func TestAModelThatIsRecordedWithinACutoverGetsTheShardsOfAfterwards(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, target dbtest.Target) {
-		dsns := []string{target.DSN(t), target.DSN(t)}
-		start := func(models ...any) (*program, []*gorm.DB) {
-			dbs := []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
-			leased(t, dbs[0])
-			must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
-			r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
-				Shards: splitFrom, Databases: dbs, Place: func(int) int { return 1 },
-			}, append(models, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))...)
-			must(t, err, "NewRouter")
-			return &program{t, r}, dbs
-		}
+		start := starter(t, target)
 		before, _ := start()
 		must(t, before.router.AutoMigrate(t.Context()), "AutoMigrate")
 		current, err := before.router.Inner().Adopt(t.Context())
@@ -222,6 +212,64 @@ func TestAModelThatIsRecordedWithinACutoverGetsTheShardsOfAfterwards(t *testing.
 		same(t, "steps of the cutover that did not overtake AutoMigrate", len(steps), 0)
 		must(t, newer.router.Create(t.Context(), make([]splitNote, 20)), "Create")
 		must(t, newer.router.Check(t.Context()), "Check")
+		again, _ := start(&splitNote{})
+		n, err := again.router.Count(t.Context(), &splitNote{})
+		must(t, err, "Count")
+		same(t, "notes", n, 20)
+	})
+}
+
+// starter returns how programs start whose shards are all in the second of two databases.
+func starter(t *testing.T, target dbtest.Target) (start func(models ...any) (*program, []*gorm.DB)) {
+	t.Helper()
+	dsns := []string{target.DSN(t), target.DSN(t)}
+	return func(models ...any) (*program, []*gorm.DB) {
+		dbs := []*gorm.DB{target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil)}
+		leased(t, dbs[0])
+		must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+			Shards: splitFrom, Databases: dbs, Place: func(int) int { return 1 },
+		}, append(models, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))...)
+		must(t, err, "NewRouter")
+		return &program{t, r}, dbs
+	}
+}
+
+// Two programs of a new version find a record that a cutover has overtaken. One of them is slow, and is killed.
+func TestARecordThatAnotherProgramHasMadeAnewMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		start := starter(t, target)
+		before, dbs := start()
+		must(t, before.router.AutoMigrate(t.Context()), "AutoMigrate")
+		_, err := resharding.Move(t.Context(), before.router, shardOne, 0)
+		must(t, err, "Move")
+		suite.PlainExec(t, dbs[0], "INSERT INTO snowflake_shards SELECT 'split_notes', shards, '', 1 = 0, stale_shards, "+
+			"next_shards FROM snowflake_shards WHERE name = 'split_items'")
+
+		slow, dbs := start(&splitNote{})
+		quick, _ := start(&splitNote{})
+		ctx, kill := context.WithCancel(t.Context())
+		defer kill()
+		looks, done := false, false
+		must(t, dbs[0].Callback().Query().After("gorm:query").Register("quick", func(tx *gorm.DB) {
+			looks = looks || tx.Statement.Table == "snowflake_models"
+			if looks && !done && tx.Statement.Table == "snowflake_shards" {
+				done = true
+				must(t, quick.router.AutoMigrate(t.Context()), "AutoMigrate of the quick program")
+				must(t, quick.router.Create(t.Context(), make([]splitNote, 20)), "Create")
+			}
+		}), "a callback")
+		killAt := func(tx *gorm.DB) {
+			if tx.Statement.Table == "snowflake_shards" {
+				kill()
+			}
+		}
+		must(t, dbs[0].Callback().Delete().After("gorm:delete").Register("kill", killAt), "a callback")
+		must(t, dbs[0].Callback().Update().After("gorm:update").Register("kill", killAt), "a callback")
+		_ = slow.router.AutoMigrate(ctx)
+		same(t, "AutoMigrate was overtaken", done, true)
+
 		again, _ := start(&splitNote{})
 		n, err := again.router.Count(t.Context(), &splitNote{})
 		must(t, err, "Count")
