@@ -545,7 +545,7 @@ func (r *reader) rebuild(keys []*column, other change) ([]string, error) {
 }
 
 // blank takes the place of what has no meaning for the structure.
-func blank(aside string) string { return strings.Repeat("_", len(aside)) }
+func blank(aside string) string { return strings.Repeat(" ", len(aside)) }
 
 // rewritten returns the definition of a table from its opening parenthesis on, with another definition of its
 // key.

@@ -672,12 +672,14 @@ func TestKeysOfSQLiteCountWhateverTheirTypeWas(t *testing.T) {
 		for _, key := range []string{
 			"bigint(20) PRIMARY KEY", "bigint(20) NOT NULL PRIMARY KEY DESC", "UNSIGNED BIG INT PRIMARY KEY ON CONFLICT FAIL",
 			"integer PRIMARY KEY DESC", "bigint /* an ID */ (20) CONSTRAINT own PRIMARY KEY ASC", "[int] NOT NULL, PRIMARY KEY (id DESC)",
+			"'integer'PRIMARY KEY", `"DEFAULT int"PRIMARY KEY`,
 		} {
 			db := target.Open(t, nil)
 			suite.PlainExec(t, db, "CREATE TABLE bills (number int, id "+key+")", "INSERT INTO bills VALUES (1, 2000000000000)")
 			plan, err := migrate.Read(t.Context(), db)
 			suite.Must(t, err, "Read")
 			run(t, db, plan.Forward)
+			suite.Same(t, key+": primary keys", suite.PlainOne[int](t, db, "SELECT sum(pk) FROM pragma_table_info('bills')"), 1)
 			run(t, db, plan.Back)
 			suite.PlainExec(t, db, "INSERT INTO bills (number) VALUES (5)")
 			suite.Same(t, key, suite.PlainOne[int64](t, db, "SELECT max(id) FROM bills"), 2000000000001)
