@@ -1,7 +1,6 @@
 package shardmap
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -44,9 +43,12 @@ func RefuseOpenSessions(ctx context.Context, database int, db *gorm.DB) error {
 		return nil
 	}
 	found, err := dialect.Texts(ctx, Source{db}, "SELECT 1 FROM DUAL WHERE @@autocommit = 0")
-	if err != nil || len(found) > 0 {
-		return cmp.Or(err, fmt.Errorf("the sessions of database %d have autocommit = 0, so connections would go "+
-			"on to read old rows: add autocommit=1 to its DSN", database))
+	switch {
+	case err != nil:
+		return fmt.Errorf("database %d: %w", database, err)
+	case len(found) > 0:
+		return fmt.Errorf("the sessions of database %d have autocommit = 0, so connections would go on to read "+
+			"old rows: add autocommit=1 to its DSN", database)
 	}
 	return nil
 }

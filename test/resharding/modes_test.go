@@ -158,3 +158,18 @@ func TestARouterOnSessionsThatDoNotCommitIsRefused(t *testing.T) {
 		must(t, newRouter("1"), "NewRouter")
 	})
 }
+
+func TestARouterOnADatabaseThatIsAwayNamesIt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dbs := []*gorm.DB{target.Open(t, nil), target.Open(t, nil)}
+		leased(t, dbs[0])
+		must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+		pool, err := dbs[1].DB()
+		must(t, err, "DB")
+		must(t, pool.Close(), "Close")
+		_, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: splitFrom, Databases: dbs}, &splitOrder{})
+		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
+		suite.Says(t, err, "database 1", "is closed")
+	})
+}
