@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -657,12 +658,12 @@ func (k *Keeper) observe(began time.Time, err error) {
 	switch {
 	case left <= 0 && !o.ended:
 		o.warned, o.ended = true, true
-		until := any(window.Until)
-		if window.Until.IsZero() { // The node was lost.
-			until = "none"
+		until := slog.Time("until", window.Until)
+		if window.Until.IsZero() { // The node was lost. Stores of logs refuse a line whose time is another thing.
+			until = slog.Attr{}
 		}
 		k.log.Error("lease: no IDs until the store grants a window; a restart does not help", "node", window.Node,
-			"until", until, "failing_since", o.since, "error", err)
+			until, "failing_since", o.since, "error", err)
 		k.notifier.send(Event{
 			Kind: NodeOverdue, Node: window.Node, Previous: window.Node, Until: window.Until,
 			Err: err, Time: k.now(),
