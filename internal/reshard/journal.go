@@ -280,24 +280,28 @@ func Patiently(ctx context.Context, budget time.Duration, moved *bool, do func()
 // locked calls do while nobody can write to the old tables, and commits what it has done. It returns for how
 // long nobody could.
 func locked(ctx context.Context, m *machine, do func(h held) error) (stopped time.Duration, err error) {
-	// With the old tables, MySQL and MariaDB lock the lists of keys, to which their triggers write. The
-	// statement must not name these: it would have them before the tables, while statements take them after
-	// those, and the server ends such a statement.
-	tables := map[*database][]string{}
-	for _, s := range m.old {
-		tables[s.d] = append(tables[s.d], quotedTables(s)...)
-	}
-	dbs := slices.DeleteFunc(slices.Clone(m.dbs), func(d *database) bool { return tables[d] == nil })
-	for _, s := range m.fresh {
-		if !s.d.confined || tables[s.d] == nil {
-			continue
-		}
-		tables[s.d] = append(tables[s.d], quotedTables(s)...)
-		if !slices.Contains(tables[s.d], s.d.journal) {
-			tables[s.d] = append(tables[s.d], s.d.journal)
-		}
-	}
 	err = whenFree(ctx, m.old, func() error {
+		// What a try before this one has renamed was taken back with its transaction, or was not.
+		if _, err := m.locate(ctx, held{}); err != nil {
+			return err
+		}
+		// With the old tables, MySQL and MariaDB lock the lists of keys, to which their triggers write. The
+		// statement must not name these: it would have them before the tables, while statements take them after
+		// those, and the server ends such a statement.
+		tables := map[*database][]string{}
+		for _, s := range m.old {
+			tables[s.d] = append(tables[s.d], quotedTables(s)...)
+		}
+		dbs := slices.DeleteFunc(slices.Clone(m.dbs), func(d *database) bool { return tables[d] == nil })
+		for _, s := range m.fresh {
+			if !s.d.confined || tables[s.d] == nil {
+				continue
+			}
+			tables[s.d] = append(tables[s.d], quotedTables(s)...)
+			if !slices.Contains(tables[s.d], s.d.journal) {
+				tables[s.d] = append(tables[s.d], s.d.journal)
+			}
+		}
 		since, h := time.Now(), held{}
 		begin := func(d *database, c *sql.Conn, next func(gorm.ConnPool) error) error {
 			return d.lock(ctx, c, tables[d], next)

@@ -618,6 +618,38 @@ func TestWhatIsAddedRightBeforeTheLockKeepsTheCutoverBack(t *testing.T) {
 	})
 }
 
+// MySQL waits with another name of a table for those who read a table that it refers to, after it has given another
+// table its new name for good.
+func TestACutoverGoesOnWithTheTablesThatItHasRenamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		_, dbs := open(t, target.Privileged(), split)
+		db := dbs[0]
+		w := newWorld(t, split, dbs)
+		w.fill(20)
+		for _, statement := range []string{
+			"CREATE TABLE parents (id bigint PRIMARY KEY)", "INSERT INTO parents SELECT DISTINCT order_id FROM items_10",
+			"ALTER TABLE items_10 ADD CONSTRAINT parents_key FOREIGN KEY (order_id) REFERENCES parents (id)",
+		} {
+			must(t, db.Exec(statement).Error, statement)
+		}
+		readers := 0
+		w.job.reached = func(s step) {
+			if s != stepRenamed || readers > 0 {
+				return
+			}
+			readers++
+			reader := db.Begin()
+			must(t, reader.Exec("SELECT id FROM parents").Error, "a reader")
+			time.AfterFunc(1200*time.Millisecond, func() { _ = reader.Commit() })
+		}
+		w.job.Budget = 10 * time.Second
+		_, err := w.job.Run(t.Context())
+		must(t, err, "Run")
+		w.check(true)
+	})
+}
+
 // Writes stand still during the last rounds, so these must not go on when they change nothing.
 func TestCopiesThatNeverBecomeRightDoNotHoldWritesUp(t *testing.T) {
 	t.Parallel()

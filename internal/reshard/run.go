@@ -247,14 +247,7 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 		err = refuseLosses(ctx, m)
 	}
 	if err == nil {
-		stopped, err = locked(ctx, m, func(h held) error {
-			for _, t := range tablesOf(m.old) {
-				if m.atomic { // What an attempt before this one has renamed was taken back.
-					t.now = t.Name
-				}
-			}
-			return m.cut(ctx, h)
-		})
+		stopped, err = locked(ctx, m, func(h held) error { return m.cut(ctx, h) })
 	}
 	m.reached(stepCut)
 	if m.atomic {
