@@ -272,7 +272,7 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 				}
 				// One that a cutover has overtaken stays, so that no database seems to be another one than before.
 				overtaken := tx.Where("name IN ? AND complete = ?", names, false)
-				if err = overtaken.Update("held", missing[0].Held).Error; err != nil {
+				if err := overtaken.Update("held", missing[0].Held).Error; err != nil {
 					return err
 				}
 				// A program of an earlier version, or on a server that has no lock, does not wait.
@@ -358,8 +358,8 @@ func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	return r.failed(database, ModelsTable, err)
 }
 
-// missing returns the records that a database does not have yet, and those that a cutover has overtaken. A new
-// model gets no shards that the others do not have any more.
+// missing returns the records that a database does not have yet, and those that a cutover has overtaken. A
+// new model gets no shards that the others do not have any more.
 func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
 	var all []Record
 	if err := tx.Where("name IN ?", r.shardedTables()).Find(&all).Error; err != nil {
