@@ -266,17 +266,17 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 				if missing, err = r.missing(tx, database); err != nil || len(missing) == 0 {
 					return err
 				}
+				// A program of an earlier version, or on a server that has no lock, does not wait.
+				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error; err != nil {
+					return err
+				}
 				var names []string
 				for _, c := range missing {
 					names = append(names, c.Name)
 				}
 				// One that a cutover has overtaken stays, so that no database seems to be another one than before.
 				overtaken := tx.Where("name IN ? AND complete = ?", names, false)
-				if err := overtaken.Update("held", missing[0].Held).Error; err != nil {
-					return err
-				}
-				// A program of an earlier version, or on a server that has no lock, does not wait.
-				return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error
+				return overtaken.Update("held", missing[0].Held).Error
 			})
 		}); err != nil {
 			return err
