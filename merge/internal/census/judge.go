@@ -932,7 +932,7 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		each := by != col && (ends ||
 			!many && part.fills() && part.reaches() && (-part.chance() >= 3 || part.follows()))
 		proven, enough := -part.chance() >= minChance, values >= minValues
-		apart := by != col && part.begins && -part.confined() >= minChance
+		apart := !many && by != col && part.begins && -part.confined() >= minChance
 		switch {
 		case part.full() && (enough && (proven || each) || apart) && (by != col || kind == "1"):
 			whole.guessed = whole.guessed || !proven || !enough
