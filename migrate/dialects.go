@@ -577,8 +577,8 @@ func rewritten(ddl string, key *column, other change) (string, error) {
 // plainKey is the definition of a key that is filled.
 func plainKey(definition string, rest []string) (string, []string) {
 	constraints := "" // behind the type, which may have several words
-	if at := constraint.FindStringIndex(aside.ReplaceAllStringFunc(definition, blank)); at != nil {
-		constraints = autoIncrement.ReplaceAllString(definition[at[0]:], "")
+	if first := constraint.FindStringIndex(aside.ReplaceAllStringFunc(definition, blank)); first != nil {
+		constraints = autoIncrement.ReplaceAllString(definition[first[0]:], "")
 	}
 	if !notNull.MatchString(constraints) {
 		constraints = "NOT NULL " + constraints

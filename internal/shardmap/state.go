@@ -116,7 +116,7 @@ func entriesOf(all [][]Record) (entries []Entry, err error) {
 }
 
 // agreed returns the records without those of a model that a database got while a cutover went on between it
-// and another one, which then refused the model. They have the entries of before, and nobody has used them.
+// and another one, which then refused the model. They have the entries of before, and AutoMigrate has failed.
 func agreed(records []Record) []Record {
 	i := slices.IndexFunc(records, func(c Record) bool { return c.Complete })
 	return slices.DeleteFunc(slices.Clone(records), func(c Record) bool {

@@ -233,8 +233,8 @@ func inOrderOnce(all []int64) []int64 {
 	}
 	set := make([]uint64, width/64+1)
 	for _, x := range all {
-		at := uint64(x) - uint64(least)
-		set[at/64] |= 1 << (at % 64)
+		bit := uint64(x) - uint64(least)
+		set[bit/64] |= 1 << (bit % 64)
 	}
 	all = all[:0]
 	for i, word := range set {
