@@ -193,7 +193,7 @@ const fewOthers = 5
 func namesBeside(ctx context.Context, ws *workspace, server int, text place, ref string, name place) (
 	found besideNames, err error) {
 	const sampled = "500"
-	db, id := ws.servers[server].db, identityOf(ws.target.Tables[name.table])
+	db, id := ws.servers[server].db, rowBy(ws.target.Tables[name.table])
 	if id == nil {
 		return found, nil
 	}

@@ -254,7 +254,7 @@ func (c *schemaCheck) named(j *tableJob) {
 	}
 	key := j.key()
 	c.report.problemIf(p.Renumber != "" && (key == nil || key.Family != sqldb.FamilyInt ||
-		p.BadRows == "quarantine" && len(j.target.Primary) != 1), Problem{Code: CodePlan, Table: j.name,
+		p.BadRows == "quarantine" && !j.counted()), Problem{Code: CodePlan, Table: j.name,
 		Message: "renumber needs a primary key of one integer column; or, with copy and rename and without a " +
 			"quarantine, one other unique key of one integer column",
 		Remedy: "remove renumber: from the table; keys of other kinds that are equal are changed on their " +
@@ -360,7 +360,7 @@ func (c *schemaCheck) countedIn(j *tableJob) string {
 		if !j.target.Column(name).Counts() && !slices.ContainsFunc(j.present(), counts) {
 			continue
 		}
-		if key := identityOf(j.target); len(j.plan.Key) == 1 && key != nil && key.Name == name {
+		if key := rowBy(j.target); len(j.plan.Key) == 1 && key != nil && key.Name == name {
 			alike, err := newDrafter(c.ws).alike(c.Ctx, j.target, name)
 			if c.Fail(err); len(alike) > 0 {
 				return ""

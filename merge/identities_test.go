@@ -252,3 +252,42 @@ func TestAUniqueColumnBesideThePrimaryKeyIsAnIdentity(t *testing.T) {
 		}
 	})
 }
+
+// So it may beside a text that all servers know their rows by, and rows are led to by both. Of two with one text,
+// one gives it up.
+func TestAUniqueColumnBesideATextIsAnIdentity(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE players (code VARCHAR(20) NOT NULL, id INTEGER NOT NULL, mark VARCHAR(20) NOT NULL, PRIMARY KEY (code), UNIQUE (id))",
+			"CREATE TABLE pets (COUNTED, owner INTEGER NOT NULL, mark VARCHAR(20) NOT NULL)",
+			"CREATE TABLE homes (code VARCHAR(20) NOT NULL, mark VARCHAR(20) NOT NULL, PRIMARY KEY (code))",
+		}
+		rows := func(server int) (all []string) {
+			for n := 3; n < 35; n++ {
+				code, mark, number := fmt.Sprintf("CIT%c%c", 'A'+n%26, 'A'+n/26), id(server, n), n*3+(server*n)%3
+				all = append(all, fmt.Sprintf("INSERT INTO players VALUES ('%s', %d, '%s')", code, number, mark),
+					fmt.Sprintf("INSERT INTO pets (owner, mark) VALUES (%d, '%s')", number, mark),
+					fmt.Sprintf("INSERT INTO homes VALUES ('%s', '%s')", code, mark))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, rows(1), rows(2))
+		plan, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in := plan.Identities["players"]; in == nil || in.Key != "id" || !slices.Contains(in.In, "pets.owner") {
+			t.Fatalf("the draft has the identities %v", plan.Identities)
+		}
+		plan.Tables["players"] = &merge.TablePlan{Policy: merge.Rename, Renumber: merge.Apart, Rename: &merge.RenamePlan{
+			Column: "code", Copies: []merge.NameCopy{{Table: "homes", Column: "code"}}}}
+		plan.Tables["homes"].Policy, plan.Tables["pets"].Renumber = merge.Copy, merge.Apart
+		run(t, open(t, plan))
+		for _, child := range []string{"pets c ON c.owner = p.id", "homes c ON c.code = p.code"} {
+			if n := into.number(t, "SELECT COUNT(*) FROM players p JOIN "+child+" AND c.mark = p.mark"); n != 64 {
+				t.Errorf("%d of 64 lead to their player: %s", n, child)
+			}
+		}
+	})
+}

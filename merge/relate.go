@@ -514,7 +514,7 @@ func (ws *workspace) followNames() {
 				j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name})
 				continue
 			}
-			id := identityOf(parent.target)
+			id := rowBy(parent.target)
 			if len(parent.target.Primary) != 1 && (id == nil || !slices.Contains(parent.target.Primary, id.Name)) {
 				ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
 					Message: "copies: no one column of the primary key tells its rows apart, so " + c.Table + "." +

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -84,12 +85,12 @@ type pair struct {
 }
 
 // key returns the column that identifies rows: the primary key, if it consists of one column, or, of a table
-// whose keys are renumbered, the one unique or counted column of whole numbers. It is nil without one.
+// whose keys are renumbered, what is renumbered. It is nil without one.
 func (j *tableJob) key() *sqldb.Column {
-	if len(j.target.Primary) == 1 || j.plan.Renumber != "" && !j.plan.Policy.collapses() {
+	if j.plan.Renumber != "" && !j.plan.Policy.collapses() {
 		return identityOf(j.target)
 	}
-	return nil
+	return onlyPrimary(j.target)
 }
 
 // changes reports whether rows of the table may get another number as their key. Of rows that become one by
@@ -99,14 +100,27 @@ func (j *tableJob) changes() bool {
 		j.plan.Policy.collapses() && !slices.Equal(j.plan.Key, []string{j.key().Name}))
 }
 
-// identityOf returns the column that identifies the rows of a table, or nil if there are none or several, or
-// no such table.
+// onlyPrimary returns the primary key of a table, or nil if it has none, or one of several columns.
+func onlyPrimary(t *sqldb.Table) *sqldb.Column {
+	if t == nil || len(t.Primary) != 1 {
+		return nil
+	}
+	return t.Column(t.Primary[0])
+}
+
+// rowBy returns the column that tells which row of a table has a name: its primary key, or its identity.
+func rowBy(t *sqldb.Table) *sqldb.Column { return cmp.Or(onlyPrimary(t), identityOf(t)) }
+
+// identityOf returns the column whose numbers a database may have counted for the rows of a table: the primary
+// key, or the one other unique column of whole numbers. It is nil if there are none or several, or no such
+// table. A primary key that is no number is the identity of rows that have no other.
 func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 	if t == nil {
 		return nil
 	}
-	if len(t.Primary) == 1 {
-		return t.Column(t.Primary[0])
+	primary := onlyPrimary(t)
+	if primary != nil && primary.Family == sqldb.FamilyInt {
+		return primary
 	}
 	for _, k := range t.Unique {
 		if !k.Simple() || len(k.Parts) != 1 {
@@ -115,7 +129,7 @@ func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 		switch c := t.Column(k.Parts[0].Column); {
 		case c == nil || c.Family != sqldb.FamilyInt || c == found:
 		case found != nil:
-			return nil
+			return primary
 		default:
 			found = c
 		}
@@ -125,7 +139,7 @@ func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 			found = c
 		}
 	}
-	return found
+	return cmp.Or(found, primary)
 }
 
 // nullable returns a column of a reference that can be NULL until the parent row exists, or "".

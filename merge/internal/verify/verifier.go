@@ -207,14 +207,19 @@ type job struct {
 }
 
 // counted reports whether the primary key is one whole number.
-func (j *job) counted() bool { return len(j.target.primary) == 1 && j.identity() != nil }
+func (j *job) counted() bool {
+	id := j.identity()
+	return id != nil && slices.Equal(j.target.primary, []string{id.name})
+}
 
 // identity is the column whose numbers were counted: the primary key, or the one other unique column of whole
 // numbers. It is nil without one.
 func (j *job) identity() (found *column) {
 	if len(j.target.primary) == 1 {
 		found = j.target.column(j.target.primary[0])
-	} else {
+	}
+	if found == nil || found.class != classNumber {
+		found = nil
 		for _, k := range j.target.unique {
 			c := j.target.column(k.columns[0])
 			if len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
