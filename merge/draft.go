@@ -670,7 +670,7 @@ func (d *drafter) candidates(
 	t *sqldb.Table, k sqldb.UniqueKey, counted bool, found []foundName,
 ) (all []string) {
 	either := ""
-	if counted {
+	if counted && onlyPrimary(t) == identityOf(t) {
 		either = " (either with renumber: true, since the keys are counted)"
 	}
 	keyed, once := len(t.Primary) > 0, ""
@@ -730,8 +730,9 @@ func (d *drafter) renumbered(t *sqldb.Table) bool {
 	if c.Family != sqldb.FamilyInt || !c.HasDefault || d.stays[place{t.Name, c.Name}] || d.refers(t, c.Name) {
 		return false
 	}
+	// A unique number beside the key, such as the leader of a guild, may be the key of another table.
 	spans := d.counted(t.Name, c.Name)
-	if len(spans) == 0 {
+	if len(spans) == 0 || !slices.Contains(t.Primary, c.Name) && !c.Counts() {
 		return false
 	}
 	// What every world has is no row that somebody has counted: one row, whatever its key is, and of keys that

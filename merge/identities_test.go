@@ -280,9 +280,15 @@ func TestAUniqueColumnBesideATextIsAnIdentity(t *testing.T) {
 		if in := plan.Identities["players"]; in == nil || in.Key != "id" || !slices.Contains(in.In, "pets.owner") {
 			t.Fatalf("the draft has the identities %v", plan.Identities)
 		}
-		plan.Tables["players"] = &merge.TablePlan{Policy: merge.Rename, Renumber: merge.Apart, Rename: &merge.RenamePlan{
+		plan.Tables["players"] = &merge.TablePlan{Policy: merge.Rename, Rename: &merge.RenamePlan{
 			Column: "code", Copies: []merge.NameCopy{{Table: "homes", Column: "code"}}}}
-		plan.Tables["homes"].Policy, plan.Tables["pets"].Renumber = merge.Copy, merge.Apart
+		plan.Tables["homes"].Policy = merge.Copy
+		_, found := problems(t, opened(t, plan))
+		if got := fmt.Sprint(found[merge.CodeUniqueKey]); !strings.Contains(got, "by renumber: apart") ||
+			strings.Contains(got, "by set:") { // to which no reference would lead
+			t.Errorf("of equal numbers check says %s", got)
+		}
+		plan.Tables["players"].Renumber = merge.Apart
 		run(t, open(t, plan))
 		for _, child := range []string{"pets c ON c.owner = p.id", "homes c ON c.code = p.code"} {
 			if n := into.number(t, "SELECT COUNT(*) FROM players p JOIN "+child+" AND c.mark = p.mark"); n != 64 {

@@ -120,7 +120,9 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 		p.Code = CodePrimaryKey
 	}
 	var answers []string
-	text := onlyText(r.job.target, key)
+	text, own := onlyText(r.job.target, key), identityOf(r.job.target)
+	counted := own != nil && own.Family == sqldb.FamilyInt && slices.Equal(key.Columns(), []string{own.Name}) &&
+		r.job.plan.Renumber == "" && (primary || !r.job.plan.Policy.collapses())
 	if r.leads(key) {
 		answers = append(answers, "if a column of the key holds keys of another table, declare that under "+
 			"identities:, and they follow")
@@ -133,7 +135,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 			"keys below 0 and those of a generator alone: give these rows other keys on their server"}
 	case primary && r.followsOthers(key): // of rows that become one
 		answers = []string{"choose rebuild, if the game computes these rows anew"}
-	case primary && r.job.counted():
+	case counted:
 		how := "apart"
 		if r.job.plan.Policy.collapses() {
 			how = "true"
@@ -152,7 +154,7 @@ func (r *resolver) undecided(ctx context.Context, key sqldb.UniqueKey) error {
 	case text != "" && len(r.job.target.Primary) > 0:
 		answers = append(answers, "if it is a name that one of the rows can give up, choose rename")
 	}
-	if !primary {
+	if !primary && !counted {
 		answers = append(answers, "if "+strings.Join(key.Columns(), " or ")+" can be another one on all but the "+
 			"first server, give it that by set:, an expression with {server}, such as slot + 10 * ({server} - 1)")
 	}
