@@ -754,7 +754,7 @@ func (c *schemaCheck) repeated() {
 // declareIt is the remedy for a column that may be a reference.
 func (c *schemaCheck) declareIt(table string, o OpenColumn, key LockedKey) string {
 	column, parent := table+"."+o.Column, c.ws.plan.Tables[key.Table]
-	if o.As != asNames && parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column {
+	if o.As != asNames && !strings.HasPrefix(o.As, asComputed) && parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column {
 		return fmt.Sprintf("a new name does not get into documents, lists and sentences: let the old ones stay "+
 			"there, or change them after the merge, for which merge_renames has the old and the new names; and "+
 			"list %q under plain: of the plan", column)
@@ -765,6 +765,9 @@ func (c *schemaCheck) declareIt(table string, o OpenColumn, key LockedKey) strin
 
 // inPlan says in words how a plan declares that a column refers to keys.
 func (c *schemaCheck) inPlan(table string, o OpenColumn, key LockedKey) string {
+	if as, computed := strings.CutPrefix(o.As, asComputed); computed {
+		return oneLine(DerivedName{o.Column, as}) + " under derived: of the rename of " + table
+	}
 	if o.As == asNames {
 		ref, means := "", "and texts that are names of any row on their server follow; with ref: only those of "+
 			"the row that this column leads to"

@@ -51,6 +51,11 @@ func Draft(ctx context.Context, plan *Plan, opts ...Option) (_ *Plan, _ *Lock, e
 		}
 	}
 	d.declare(&drafted)
+	for name, p := range drafted.Tables {
+		if d.known[name] == nil && p.Rename != nil {
+			p.Rename.Derived = d.derived(ws.target.Tables[name], p.Rename.Column)
+		}
+	}
 	err = d.repeated(ctx, &drafted, func(table string, o OpenColumn) {
 		if d.known[table] == nil && o.As != asSentences { // check warns of these
 			drafted.Tables[table].Undecided = append(drafted.Tables[table].Undecided, o)

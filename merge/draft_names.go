@@ -27,18 +27,26 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 			if t == nil || !planned.Policy.copies() && planned.Policy != NotDecided {
 				continue
 			}
+			var computed []DerivedName
+			if table == parent {
+				computed = d.derived(t, r.Column)
+			}
 			for _, c := range t.Writable() {
 				listed := func(n NameCopy) bool { return n.Table == table && n.Column == c.Name }
 				refers := func(ref sqldb.Reference) bool {
 					return ref.Parent == parent && !ref.Inside() && slices.Contains(ref.Columns, c.Name)
 				}
 				if c.Family != sqldb.FamilyText && c.Family != sqldb.FamilyJSON ||
-					planned.Rename != nil && planned.Rename.Column == c.Name ||
+					slices.Contains(planned.Rename.writes(), c.Name) ||
 					slices.ContainsFunc(r.Copies, listed) || slices.ContainsFunc(d.references(t), refers) ||
 					slices.Contains(p.Plain, table+"."+c.Name) {
 					continue
 				}
-				if o := d.repeatedIn(t, c, place{parent, r.Column}); o.Evidence != "" {
+				same := func(own DerivedName) bool { return own.Column == c.Name }
+				if i := slices.IndexFunc(computed, same); i >= 0 {
+					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column,
+						As: asComputed + computed[i].As, Evidence: "by the first rows of each server"})
+				} else if o := d.repeatedIn(t, c, place{parent, r.Column}); o.Evidence != "" {
 					found(table, o)
 				}
 			}
@@ -48,6 +56,30 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 		return fmt.Errorf("copies of names cannot be looked for: %w", d.Err)
 	}
 	return nil
+}
+
+// derived returns the columns that are computed from the name beside them, in the first rows of each server.
+func (d *drafter) derived(t *sqldb.Table, name string) (all []DerivedName) {
+	for _, c := range t.Writable() {
+		ways, rows := []string{"same", "lower", "upper"}, 0
+		for i, db := range d.having(t.Name, name, c.Name) {
+			text, where := d.reading(i, t.Name, name)
+			own := db.Tables[t.Name].Column(c.Name)
+			if c.Name == name || c.Family != sqldb.FamilyText || own.Family != sqldb.FamilyText {
+				ways = nil
+				break
+			}
+			q := db.SQL("SELECT ", text, ", COALESCE(", own.ReadExpression(db.Kind), ", '')", where, " <> '' LIMIT 500")
+			for _, row := range d.Rows(db, q) {
+				rows++
+				ways = slices.DeleteFunc(ways, func(as string) bool { return derive(as, row[0]) != row[1] })
+			}
+		}
+		if rows >= fewNames && len(ways) > 0 {
+			all = append(all, DerivedName{Column: c.Name, As: ways[0]})
+		}
+	}
+	return all
 }
 
 // repeatedIn says how a column holds names, in its documents or as its texts. There is no evidence if it

@@ -141,3 +141,41 @@ func TestNewNamesFit(t *testing.T) {
 		}
 	}
 }
+
+// A column that is computed from the name beside it follows, or players would be found by a name that they lost.
+func TestWhatIsComputedFromANameFollowsIt(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, folded VARCHAR(20) NOT NULL, " +
+			"shown VARCHAR(20), UNIQUE (name))"}
+		server := func(own string) (all []string) {
+			for n := range 30 {
+				name := fmt.Sprintf("%s Falk%d", []string{"Éva", own}[n%2], n*len(own)%31)
+				all = append(all, fmt.Sprintf("INSERT INTO heroes (name, folded, shown) VALUES ('%s', '%s', '%[1]s')", name,
+					strings.ToLower(name)))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, nil, server("Ai"), server("Bob"))
+		plan, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []merge.DerivedName{{Column: "folded", As: "lower"}, {Column: "shown", As: "same"}}
+		if r := plan.Tables["heroes"].Rename; r == nil || !slices.Equal(r.Derived, want) {
+			t.Fatalf("the rename is %+v", r)
+		}
+		plan.Tables["heroes"].Rename.Derived = want[1:]
+		report, _ := problems(t, opened(t, plan))
+		if got := fmt.Sprint(report.Warnings); !strings.Contains(got, "{column: folded, as: lower} under derived: of the rename") {
+			t.Errorf("check does not say how the column is computed: %s", got)
+		}
+		plan.Tables["heroes"].Rename.Derived = want
+		run(t, open(t, plan))
+		for _, text := range into.texts(t, "SELECT CONCAT(name, '/', folded, '/', shown) FROM heroes") {
+			if part := strings.Split(text, "/"); part[0] != part[2] || strings.ToLower(part[0]) != part[1] {
+				t.Errorf("a hero has the names %s", text)
+			}
+		}
+	})
+}

@@ -760,10 +760,11 @@ type Identity struct {
 // table returns the table of an identity of a name.
 func (id *Identity) table(name string) string { return cmp.Or(id.Table, name) }
 
-// asNames is how a column may refer that repeats names which may change. They may also stand in lists or
-// among the words of sentences, where nothing changes them.
+// asNames is how a column may refer that repeats names which may change. They may also be computed from the
+// name beside them, or stand in lists or among the words of sentences, where nothing changes them.
 const (
 	asNames     = "names"
+	asComputed  = "names as "
 	asLists     = "names in lists"
 	asSentences = "names in sentences"
 )
