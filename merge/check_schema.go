@@ -618,10 +618,7 @@ func (c *schemaCheck) closed() {
 	if c.Err != nil || earlier == nil && !slices.ContainsFunc(c.ws.order, (*tableJob).changes) {
 		return
 	}
-	if !c.running {
-		earlier = nil
-	}
-	now, _, err := survey(c.Ctx, c.ws, earlier)
+	now, _, err := survey(c.Ctx, c.ws, earlier, c.running)
 	if err != nil {
 		c.Fail(err)
 		return

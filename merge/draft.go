@@ -133,7 +133,7 @@ func newDrafter(ws *workspace) *drafter {
 
 // find looks for references in the data.
 func (d *drafter) find(ctx context.Context) (*Lock, error) {
-	lock, found, err := survey(ctx, d.ws, nil)
+	lock, found, err := survey(ctx, d.ws, nil, false)
 	if err != nil {
 		return nil, err
 	}

@@ -164,3 +164,32 @@ func TestAnUndeclaredReferenceStopsARun(t *testing.T) {
 		}
 	})
 }
+
+func TestACheckBelievesTheLockOfTheSameData(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		servers, _, plan := small(t, target, nobodySaid, nil, nobodySaidRows(1, 200), nobodySaidRows(2, 230))
+		draft, lock := locked(t, plan)
+		giveUp(t, draft)
+		lock.Tables["swords"].Columns["maker"].Hits["heroes.id"] = "as before"
+		believes := func() bool {
+			report, _ := problems(t, opened(t, draft, merge.WithLock(lock)))
+			return report.Lock.Tables["swords"].Columns["maker"].Hits["heroes.id"] == "as before"
+		}
+		if believes() != (target.Dialect != "sqlite") {
+			t.Error("of the same data")
+		}
+		for _, change := range []string{"UPDATE bags SET slot = slot + 1 WHERE slot = 1",
+			"UPDATE letters SET kind = kind + 1 WHERE sender = (SELECT MIN(id) FROM heroes)"} {
+			now := lock.Data
+			servers[1].exec(t, change)
+			if believes() {
+				t.Errorf("after %s", change)
+			}
+			report, _ := problems(t, opened(t, draft, merge.WithLock(lock)))
+			if lock.Data = report.Lock.Data; target.Dialect != "sqlite" && (lock.Data == now || !believes()) {
+				t.Errorf("%s leaves the lock as it was", change)
+			}
+		}
+	})
+}

@@ -49,7 +49,7 @@ func (m *Merge) Check(ctx context.Context) (*CheckReport, error) {
 			Remedy: "run goes on with it, verify looks at its result; to begin anew, drop the target and make " +
 				"a fresh one"})
 		if m.ws.lock == nil && slices.ContainsFunc(m.ws.order, (*tableJob).changes) {
-			report.Lock, _, err = survey(ctx, m.ws, nil)
+			report.Lock, _, err = survey(ctx, m.ws, nil, false)
 		}
 		return report, err
 	}

@@ -357,13 +357,16 @@ type Gap struct {
 
 // Lock is what the program has found in each column of each table of the servers. It lies beside the plan, as
 // plan.lock beside plan.yaml, and no person writes it: the plan says what was decided, and the lock what the
-// data was like then. [Draft] makes the first one, and Check a new one each time. With [WithLock], Check and
-// Run refuse columns that are new, or of which the data says something else now.
+// data was like then. [Draft] makes the first one, and Check a new one when the data has changed. With
+// [WithLock], Check and Run refuse columns that are new, or of which the data says something else now.
 type Lock struct {
 	// Version is the version of this format: 2.
 	Version int `yaml:"version"`
 	// Sum is the Hash. LoadLock compares it.
-	Sum    string                 `yaml:"hash"`
+	Sum string `yaml:"hash"`
+	// Data is a hash of all data that it was made from. As long as that is the same, Check believes it. It is ""
+	// where a server cannot tell whether it has changed, as SQLite.
+	Data   string                 `yaml:"data,omitempty"`
 	Tables map[string]LockedTable `yaml:"tables"`
 }
 

@@ -97,6 +97,34 @@ func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
 	return text != "" && !computed.MatchString(text), err
 }
 
+// Sums returns for each of some tables a text that is another one once a row has come, gone or changed, and ""
+// where the database cannot tell, as SQLite never can. PostgreSQL reads no values for it: each row has the
+// number of the transaction that wrote it. Those of a foreign table, which may be a part of another one, have
+// none.
+func (d *DB) Sums(ctx context.Context, tables []string) ([]string, error) {
+	sums, q, between := make([]string, len(tables)), d.SQL(), ""
+	switch {
+	case d.Kind == SQLite || len(tables) == 0:
+		return sums, nil
+	case d.Kind == MySQL:
+		q.Add("CHECKSUM TABLE ", d.Kind.QuoteAll(tables))
+	default:
+		q.Add("SELECT n, CASE WHEN EXISTS (SELECT 1 FROM pg_class WHERE relkind = 'f') THEN '' ",
+			"ELSE COALESCE(x, 0)::text END FROM (")
+		for i, table := range tables {
+			q.Add(between, "SELECT ", strconv.Itoa(i), " AS n, SUM(hashint8(xmin::text::bigint)) AS x FROM ",
+				d.Kind.Quote(table))
+			between = " UNION ALL "
+		}
+		q.Add(") AS sums ORDER BY n")
+	}
+	rows, err := d.Strings(ctx, q)
+	for i, row := range rows {
+		sums[i] = row[1]
+	}
+	return sums, err
+}
+
 // Counter returns the greatest number that a database has given out for a column that it counts, whether or
 // not the row is still there; 0 if it does not count the column.
 func (d *DB) Counter(ctx context.Context, t *Table, column string) (int64, error) {
