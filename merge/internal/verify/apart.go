@@ -31,46 +31,68 @@ func leftBehind(ctx context.Context, j *job) {
 	}
 }
 
-// watched says what became of a column that held keys which have changed. If they are apart now, its rows
-// lead nowhere, which is told. If they are not, the rows of a column that may refer lead to those of other
-// servers, which is told as well. It is a difference if every value was a key.
-func watched(ctx context.Context, v *verifier, w Watched) {
-	parents := w.Of
-	if len(w.Of) == 0 { // if these are no mere chance
-		parents = slices.Sorted(maps.Keys(v.jobs))
-	}
-	var most *trail
-	for _, t := range trails(ctx, w, v.jobs[w.Table], parents) {
-		if len(w.Of) == 0 && (t.before == 0 || 2*t.before < t.all) {
-			continue
+// watch says what became of the columns that held keys which have changed. There may be many of them.
+func watch(ctx context.Context, v *verifier) {
+	var all []*trail
+	for _, of := range trails(ctx, v) {
+		if most := strongest(of); most != nil {
+			all = append(all, most)
 		}
-		if most == nil || t.before > most.before {
+	}
+	now := make([]int64, len(all))
+	u := union{d: v.target}
+	for i, t := range all {
+		if t.watched.Except == "" {
+			number, from := t.numbers(t.child.inTarget())
+			u.add(i, from+" AND "+t.leads(v.target, number), "COUNT(*)")
+		} else {
+			now[i] = t.now(ctx)
+		}
+	}
+	u.each(ctx, func(i int, counts []int64) { now[i] = counts[0] })
+	for i, t := range all {
+		t.tell(now[i])
+	}
+}
+
+// strongest returns that of the trails of a column which most rows follow, or nil if nothing is to be said.
+func strongest(all []*trail) (most *trail) {
+	for _, t := range all {
+		// To any parent they lead only if these are no mere chance.
+		few := len(t.watched.Of) == 0 && (t.before == 0 || 2*t.before < t.all)
+		if !few && (most == nil || t.before > most.before) {
 			most = t
 		}
 	}
-	if most == nil || w.Except != "" && !most.parent.plan.First {
-		return
+	if most == nil || most.watched.Except != "" && !most.parent.plan.First {
+		return nil
 	}
-	now := most.now(ctx)
+	return most
+}
+
+// tell says where so many rows lead now that held keys. If the keys are apart now, they lead nowhere. If they
+// are not, the rows of a column that may refer lead to those of other servers. It is a difference if every
+// value was a key.
+func (t *trail) tell(now int64) {
+	v, w, parent := t.child.v, t.watched, t.parent
 	column := w.Column
 	if w.Except != "" {
 		column += ", in rows that no when: applies to,"
 	}
-	parent := most.parent
 	tell := func(leads string, want, got int64) {
 		v.compare("apart", w.Table, "", "rows whose "+column+" held keys of "+parent.name+" and leads to "+leads+
 			" now", strconv.FormatInt(want, 10), strconv.FormatInt(got, 10))
 		told := &v.findings[len(v.findings)-1]
-		told.Column, told.Except, told.Parent, told.Rows = w.Column, w.Except, parent.name, most.all
+		told.Column, told.Except, told.Parent, told.Rows = w.Column, w.Except, parent.name, t.all
 	}
 	switch {
 	case parent.plan.First:
-		tell("no row", most.before, most.before-now)
-	case most.all == most.before && w.Likely && !w.Plain:
+		tell("no row", t.before, t.before-now)
+	case t.all == t.before && w.Likely && !w.Plain:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
-			", leads to rows of another server", max(now-most.stay, 0))
+			", leads to rows of another server", max(now-t.stay, 0))
 	case w.Likely: // It holds keys by chance, or some of the rows that it refers to were deleted.
-		tell("no row, or to one of another server", most.before-most.stay, most.before-most.stay)
+		tell("no row, or to one of another server", t.before-t.stay, t.before-t.stay)
 	}
 }
 
@@ -82,40 +104,51 @@ type trail struct {
 	all, before, stay int64
 }
 
-// trails follows a watched column on all sources to each of some tables whose keys have changed.
-func trails(ctx context.Context, w Watched, child *job, parents []string) (all []*trail) {
-	if child == nil || child.target.column(w.Column) == nil {
-		return nil
-	}
-	for _, name := range parents {
-		if parent := child.v.jobs[name]; parent != nil && parent.moves {
-			all = append(all, &trail{watched: w, child: child, parent: parent})
+// trails follows the watched columns on all sources to each of their tables whose keys have changed.
+func trails(ctx context.Context, v *verifier) [][]*trail {
+	all := make([][]*trail, len(v.plan.Watched))
+	for i, w := range v.plan.Watched {
+		child, parents := v.jobs[w.Table], w.Of
+		if len(w.Of) == 0 {
+			parents = slices.Sorted(maps.Keys(v.jobs))
+		}
+		for _, name := range parents {
+			parent := v.jobs[name]
+			if child != nil && child.target.column(w.Column) != nil && parent != nil && parent.moves {
+				all[i] = append(all[i], &trail{watched: w, child: child, parent: parent})
+			}
 		}
 	}
 	// The sources are asked at once, each of which has a connection of its own.
 	var sources sync.WaitGroup
 	var adds sync.Mutex
-	for _, s := range child.sides {
-		absent := func(t *trail) bool { return t.parent.side(s.server) == nil }
-		here := slices.DeleteFunc(slices.Clone(all), absent)
-		if s.table.column(w.Column) == nil || len(here) == 0 {
-			continue
+	for server, d := range v.sources {
+		u, here := union{d: d}, make([][]*trail, len(all))
+		for i, of := range all {
+			absent := func(t *trail) bool { return t.parent.side(server) == nil }
+			if here[i] = slices.DeleteFunc(slices.Clone(of), absent); len(here[i]) == 0 {
+				continue
+			}
+			s := here[i][0].child.side(server)
+			if s == nil || s.table.column(here[i][0].watched.Column) == nil {
+				continue
+			}
+			// Many rows have few numbers, so each of these is looked for once.
+			number, from := here[i][0].numbers(s)
+			list := []string{"COALESCE(SUM(v.n), 0)"}
+			for _, t := range here[i] {
+				list = append(list, "COALESCE(SUM(CASE WHEN "+t.leads(d, "v.x")+" THEN v.n END), 0)")
+			}
+			u.add(i, " FROM (SELECT "+number+" AS x, COUNT(*) AS n"+from+" GROUP BY "+number+") AS v", list...)
 		}
-		// Many rows have few numbers, so each of these is looked for once.
-		number, from := here[0].numbers(s)
-		text := "SELECT COALESCE(SUM(v.n), 0)"
-		for _, t := range here {
-			text += ", COALESCE(SUM(CASE WHEN " + t.leads(s, "v.x") + " THEN v.n END), 0)"
-		}
-		text += " FROM (SELECT " + number + " AS x, COUNT(*) AS n" + from + " GROUP BY " + number + ") AS v"
 		sources.Go(func() {
-			s.d.each(ctx, text, nil, func(values []any) {
+			u.each(ctx, func(i int, counts []int64) {
 				adds.Lock()
 				defer adds.Unlock()
-				for i, t := range here {
-					hits := s.d.parse(textOf(values[1+i]))
-					t.all, t.before = t.all+s.d.parse(textOf(values[0])), t.before+hits
-					if t.parent.side(s.server).added == 0 {
+				for n, t := range here[i] {
+					hits := counts[1+n]
+					t.all, t.before = t.all+counts[0], t.before+hits
+					if t.parent.side(server).added == 0 {
 						t.stay += hits
 					}
 				}
@@ -127,9 +160,9 @@ func trails(ctx context.Context, w Watched, child *job, parents []string) (all [
 }
 
 // leads is the condition that a number is a key of the parent.
-func (t *trail) leads(s *side, number string) string {
-	return "EXISTS (SELECT 1 FROM " + s.d.kind.quote(t.parent.name) + " AS p WHERE p." +
-		s.d.kind.quote(t.parent.identity().name) + " = " + number + ")"
+func (t *trail) leads(d *database, number string) string {
+	return "EXISTS (SELECT 1 FROM " + d.kind.quote(t.parent.name) + " AS p WHERE p." +
+		d.kind.quote(t.parent.identity().name) + " = " + number + ")"
 }
 
 // numbers returns SQL for the numbers in the watched column of a side, and for the rows that have one. Of a
@@ -150,11 +183,6 @@ func (t *trail) numbers(s *side) (number, from string) {
 // the rows there, so these are asked for the numbers that no reference has changed, and the target for its
 // keys.
 func (t *trail) now(ctx context.Context) (rows int64) {
-	if t.watched.Except == "" {
-		s := t.child.inTarget()
-		number, from := t.numbers(s)
-		return s.d.number(ctx, "SELECT COUNT(*)"+from+" AND "+t.leads(s, number))
-	}
 	target, key := t.parent.v.target, t.parent.identity().name
 	found := map[string]int64{} // rows by number
 	ask := func() {

@@ -320,6 +320,43 @@ func (l *lookup) each(ctx context.Context, fn func(n int, values []any)) {
 	})
 }
 
+// union asks many questions for numbers by few statements.
+type union struct {
+	d     *database
+	parts []question
+}
+
+// question is one of them: what it is called, what it asks for, and its FROM and what follows.
+type question struct {
+	n    int
+	list []string
+	from string
+}
+
+func (u *union) add(n int, from string, list ...string) {
+	u.parts = append(u.parts, question{n, list, from})
+}
+
+// each calls fn with each answer.
+func (u *union) each(ctx context.Context, fn func(n int, numbers []int64)) {
+	const united = 20
+	for some := range slices.Chunk(u.parts, united) {
+		most := len(slices.MaxFunc(some, func(a, b question) int { return len(a.list) - len(b.list) }).list)
+		var texts []string
+		for _, q := range some {
+			texts = append(texts, fmt.Sprintf("SELECT %d, %s%s%s", q.n, strings.Join(q.list, ", "),
+				strings.Repeat(", 0", most-len(q.list)), q.from))
+		}
+		u.d.each(ctx, strings.Join(texts, " UNION ALL "), nil, func(values []any) {
+			numbers := make([]int64, len(values))
+			for i, v := range values {
+				numbers[i] = u.d.parse(textOf(v))
+			}
+			fn(int(numbers[0]), numbers[1:])
+		})
+	}
+}
+
 // cell takes a value from the driver without copying it.
 type cell struct{ value any }
 

@@ -62,8 +62,10 @@ func (v *verifier) noRows(ctx context.Context, what, table, detail, from string)
 
 // list reads, as texts, what a table of the merge says of another table.
 func (v *verifier) list(ctx context.Context, list, columns, table string, fn func(row []string)) {
-	v.target.each(ctx, "SELECT "+columns+" FROM "+list+" WHERE tbl = "+v.target.kind.placeholder(1)+
-		" ORDER BY server", []any{table}, func(values []any) { fn(textsOf(values)) })
+	text := "SELECT " + columns + " FROM " + list + " WHERE tbl = " + v.target.kind.placeholder(1) +
+		" ORDER BY server"
+	v.target.prepare(ctx, text)
+	v.target.each(ctx, text, []any{table}, func(values []any) { fn(textsOf(values)) })
 }
 
 // progress tells of rows that were read. All calls come from the goroutine of Run, as the plan may rely on.

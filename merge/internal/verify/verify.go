@@ -60,10 +60,16 @@ func (v *verifier) all(ctx context.Context) {
 			}
 			v.subject = "table " + j.name
 			for _, check := range []func(context.Context, *job){
-				compare, duplicates, keepers, counters, leftBehind, listedOffsets, listedCopies,
+				compare, duplicates, keepers, counters, leftBehind,
 			} {
 				check(ctx, j)
 			}
+		}
+	}
+	v.subject = "the lists of the merge"
+	for _, check := range []func(context.Context, *job){listedOffsets, listedCopies} {
+		for _, j := range order {
+			check(ctx, j)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.plan.Tables)) {
@@ -73,10 +79,8 @@ func (v *verifier) all(ctx context.Context) {
 	}
 	v.subject = listOfServers
 	listedServers(ctx, v)
-	for _, w := range v.plan.Watched {
-		v.subject = "table " + w.Table
-		watched(ctx, v, w)
-	}
+	v.subject = "columns that held keys"
+	watch(ctx, v)
 	for _, s := range v.plan.Sums {
 		v.subject = "conserve " + s.Name
 		v.sum(ctx, s)
