@@ -52,6 +52,7 @@ type database struct {
 	// prepared is what looked up rows last.
 	prepared     *sql.Stmt
 	preparedText string
+	held         map[string]*parents // by table and key
 	// sequences are those that give columns their defaults, by table and column. MySQL has none.
 	sequences map[[2]string]string
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// stream reads a whole table in one statement, with the parents of its rows beside them.
+// stream reads a whole table in one statement, with the parents of its rows beside them. Those of short tables
+// are put there by the program.
 type stream struct {
 	*side
 	columns   []*column
@@ -20,6 +21,7 @@ type stream struct {
 	set     map[string]string // by column that the plan sets, the expression
 	renamed map[int]int       // by column that is another one in rows with a new name, where that is
 	named   int               // where it says whether a row may get a new name; -1 if every row may
+	width   int               // of a row, with what the program knows of its parents
 
 	tell func(rows int) // of rows that were read
 }
@@ -31,6 +33,9 @@ type edge struct {
 	there   int    // whether the parent is there; -1 if it is not looked up
 	known   []int  // by what the parent is known
 	forms   []form // of these columns of the parent
+
+	parents *parents // if the program finds them, by the value at a position
+	by      int
 }
 
 func newStream(s *side, columns []*column) *stream {
@@ -56,19 +61,26 @@ func (s *stream) indexes(names []string) (all []int) {
 
 // each calls fn for every row. It is called once.
 func (s *stream) each(ctx context.Context, fn func(values []any)) {
-	rows := 0
-	s.d.steadily(ctx, s.text(), func(values []any) {
+	rows, text := 0, s.text(ctx)
+	row := make([]any, s.width)
+	s.d.steadily(ctx, text, func(values []any) {
 		if rows++; rows == 1000 {
 			s.tell(rows)
 			rows = 0
 		}
-		fn(values)
+		copy(row, values)
+		for _, e := range s.edges {
+			if e.parents != nil {
+				e.parents.put(row[e.there:e.there+1+len(e.known)], row[e.by])
+			}
+		}
+		fn(row)
 	})
 	s.tell(rows)
 }
 
 // text is the statement. Conditions of the plan see one table only, so their columns need no prefix.
-func (s *stream) text() string {
+func (s *stream) text(ctx context.Context) string {
 	var list, joins []string
 	put := func(expression string) int {
 		list = append(list, expression)
@@ -123,7 +135,11 @@ func (s *stream) text() string {
 		if r.when != "" && s.server >= 0 {
 			e.applies = put(s.plain(computed("CASE WHEN " + r.when + " THEN 1 ELSE 0 END")))
 		}
-		if expression, join := s.parent(n, r); expression != "" {
+		expression, join := s.parent(n, r)
+		if join != "" {
+			e.parents, e.by = s.beside(ctx, n, r, join)
+		}
+		if expression != "" && e.parents == nil {
 			if e.there = put(expression); join != "" {
 				joins = append(joins, join)
 				for _, name := range r.natural {
@@ -135,15 +151,28 @@ func (s *stream) text() string {
 		}
 		s.edges = append(s.edges, e)
 	}
+	if len(list) == 0 { // somebody has renamed all columns of the target
+		list = []string{"1"}
+	}
+	s.width = len(list)
+	for i := range s.edges {
+		e := &s.edges[i]
+		if e.parents == nil {
+			continue
+		}
+		parent := s.v.jobs[e.parent]
+		e.there, s.width = s.width, s.width+1
+		for _, name := range e.natural {
+			e.known, e.forms = append(e.known, s.width), append(e.forms, parent.form(parent.target.column(name)))
+			s.width++
+		}
+	}
 	from, kept := s.d.kind.quote(s.name), ""
 	if s.server >= 0 {
 		kept = s.kept()
 	}
 	if kept != "" || len(inner) > len(s.table.columns) {
 		from = "(SELECT " + strings.Join(inner, ", ") + " FROM " + from + " AS s" + where(kept) + ")"
-	}
-	if len(list) == 0 { // somebody has renamed all columns of the target
-		list = []string{"1"}
 	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + from + " AS c" + strings.Join(joins, "")
 }
