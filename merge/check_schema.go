@@ -478,6 +478,10 @@ func (c *schemaCheck) circles() {
 
 // defaults warns of defaults that lead to rows, such as one that migrations have made, which get other keys.
 func (c *schemaCheck) defaults() {
+	if c.running { // check has said it
+		return
+	}
+	known := map[string]bool{} // by server, table and default: is there a row with this key?
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			parent, col := c.ws.jobs[ref.Parent], j.target.Column(ref.Columns[0])
@@ -492,8 +496,14 @@ func (c *schemaCheck) defaults() {
 				if own := db.Tables[parent.name].Column(key); own == nil || own.Family != sqldb.FamilyInt {
 					continue
 				}
-				if c.Any(db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
-					col.Default) {
+				place := strings.Join([]string{db.Name, parent.name, col.Default}, "\x00")
+				led, asked := known[place]
+				if !asked {
+					led = c.Any(db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
+						col.Default)
+					known[place] = led
+				}
+				if led {
 					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
 						Message: "the default " + col.Default + " leads to a row of " + parent.name +
 							", which gets another key, and so a row with this default will lead to none",

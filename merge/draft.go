@@ -390,7 +390,8 @@ func (d *drafter) byKeys(t *sqldb.Table, p *TablePlan) []string {
 	}
 	notes = append(others, notes...)
 	for i, k := range open { // one of which rows of two servers are equal tells more
-		n := foundName{column: t.Column(onlyText(t, k)), counts: slices.Repeat([]int64{1}, len(d.ws.servers))}
+		some := slices.Repeat([]int64{mostSieved}, len(d.ws.servers))
+		n := foundName{column: t.Column(onlyText(t, k)), counts: some}
 		if len(open) > 1 && n.column != nil && open[0].Name != sqldb.PrimaryName && d.shared(t, n) > 0 {
 			open[0], open[i] = k, open[0]
 			break
@@ -451,7 +452,7 @@ func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 	if len(columns) < 2 || slices.ContainsFunc(columns, refers) || slices.ContainsFunc(t.Keys(), covers) {
 		return false
 	}
-	seen, equal := make(sieve, sieveBits/64), 0
+	seen, equal := newSieve(mostSieved), 0
 	for _, db := range d.having(t.Name, columns...) {
 		names := db.Kind.QuoteAll(columns)
 		from := " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
@@ -1099,12 +1100,14 @@ func (d *drafter) countNames(t *sqldb.Table, server int, limit string, all []fou
 	}
 }
 
-// sieve remembers texts in a fixed number of bytes. It knows each of them again, and some others by chance.
+// sieve remembers texts in a fixed number of bytes. It knows each of them again, and some others by chance:
+// with so many as it is made for, one in a hundred thousand.
 type sieve []uint64
 
-// sieveBits is the number of bits of a sieve. With a million texts in it, it takes one in a hundred thousand
-// others for known.
-const sieveBits = 1 << 26
+// mostSieved is how many texts a sieve is made for at most.
+const mostSieved = 1 << 20
+
+func newSieve(texts int64) sieve { return make(sieve, min(max(texts, 1<<10), mostSieved)) }
 
 // knew reports whether a text was here, and remembers it.
 func (s sieve) knew(text string) bool {
@@ -1112,7 +1115,7 @@ func (s sieve) knew(text string) bool {
 	_, _ = hash.Write([]byte(strings.ToLower(strings.TrimRight(text, " "))))
 	sum, known := hash.Sum64(), true
 	for i := range uint64(4) {
-		bit := (sum + i*(sum>>32|1)) % sieveBits
+		bit := (sum + i*(sum>>32|1)) % uint64(64*len(s))
 		known = known && s[bit/64]&(1<<(bit%64)) != 0
 		s[bit/64] |= 1 << (bit % 64)
 	}
@@ -1132,7 +1135,11 @@ const fewShared = 5
 
 // shared counts the names that two servers have, up to a few. A document is none.
 func (d *drafter) shared(t *sqldb.Table, n foundName) (found int) {
-	seen := make(sieve, sieveBits/64)
+	texts := int64(0)
+	for _, count := range n.counts {
+		texts += count
+	}
+	seen := newSieve(texts)
 	for i, s := range d.ws.servers {
 		if n.counts[i] == 0 {
 			continue

@@ -588,9 +588,10 @@ func referring(ws *workspace) map[string][]holding {
 
 // survey says what is in the columns of the servers now, and what the census has found. If all data is as it
 // was for an earlier lock, nobody need look again. A run takes that to be so of the tables that have as many
-// rows, and the same ends of their keys. An UPDATE escapes that, as it escapes the comparison of the sources at
-// the end of a check and during a run; verify finds it.
-func survey(ctx context.Context, ws *workspace, earlier *Lock, running bool) (*Lock, []census.Finding, error) {
+// rows, and the same ends of their keys. An UPDATE escapes that, as it escapes the comparison of the sources
+// at the end of a check and during a run; verify finds it.
+func survey(ctx context.Context, ws *workspace, earlier *Lock, running bool) (
+	*Lock, []census.Finding, error) {
 	data := ""
 	if !running {
 		var err error

@@ -364,8 +364,8 @@ type Lock struct {
 	Version int `yaml:"version"`
 	// Sum is the Hash. LoadLock compares it.
 	Sum string `yaml:"hash"`
-	// Data is a hash of all data that it was made from. As long as that is the same, Check believes it. It is ""
-	// where a server cannot tell whether it has changed, as SQLite.
+	// Data is a hash of all data that it was made from. As long as that is the same, Check believes it. It is
+	// "" where a server cannot tell whether it has changed, as SQLite.
 	Data   string                 `yaml:"data,omitempty"`
 	Tables map[string]LockedTable `yaml:"tables"`
 }

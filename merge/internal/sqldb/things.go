@@ -97,8 +97,8 @@ func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
 	return text != "" && !computed.MatchString(text), err
 }
 
-// Sums returns for each of some tables a text that is another one once a row has come, gone or changed, and ""
-// where the database cannot tell, as SQLite never can. PostgreSQL reads no values for it: each row has the
+// Sums returns for each of some tables a text that is another one once a row has come, gone or changed, and
+// "" where the database cannot tell, as SQLite never can. PostgreSQL reads no values for it: each row has the
 // number of the transaction that wrote it. Those of a foreign table, which may be a part of another one, have
 // none.
 func (d *DB) Sums(ctx context.Context, tables []string) ([]string, error) {

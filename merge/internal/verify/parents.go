@@ -24,8 +24,8 @@ func (s *stream) beside(ctx context.Context, n int, r reference, join string) (*
 	}
 	pos, has := s.positions[r.columns[0]]
 	plain := " LEFT JOIN " + s.d.kind.quote(r.parent) + " AS " + parentAlias(n) + " ON "
-	if s.d.kind == sqlite || !has || len(r.columns) != 1 || s.set[r.columns[0]] != "" || s.listed(r, "c") != "" ||
-		!strings.HasPrefix(join, plain) || !whole(s.table.column(r.columns[0])) ||
+	if s.d.kind == sqlite || !has || len(r.columns) != 1 || s.set[r.columns[0]] != "" ||
+		s.listed(r, "c") != "" || !strings.HasPrefix(join, plain) || !whole(s.table.column(r.columns[0])) ||
 		!whole(s.d.tables[r.parent].column(r.targets[0])) {
 		return nil, pos
 	}

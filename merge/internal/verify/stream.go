@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// stream reads a whole table in one statement, with the parents of its rows beside them. Those of short tables
-// are put there by the program.
+// stream reads a whole table in one statement, with the parents of its rows beside them. The program puts
+// those of short tables there.
 type stream struct {
 	*side
 	columns   []*column
