@@ -313,8 +313,8 @@ func (r *Router) Each(ctx context.Context, model any, fn func(shard int, tx *gor
 // constraint:OnDelete:CASCADE, which do nothing without one.
 //
 // It records the number of shards in the table snowflake_shards of each database, so that no router with
-// another number can use these tables, and in snowflake_models which models belong together, so that no
-// program that lacks one of them splits, joins or moves the others.
+// another number can use these tables, and, before it makes them, in snowflake_models which tables
+// belong together, so that no program that lacks one of them splits, joins or moves the others.
 //
 // It makes a table only while the map has its shard, nobody else makes one, and no cutover begins meanwhile:
 // all of them take an advisory lock of PostgreSQL, or a lock of GET_LOCK on MySQL and MariaDB, which is an

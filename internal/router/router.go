@@ -221,7 +221,8 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 			}
 		}
 	}
-	if err := (shardmap.Registry{Topology: r.Topology}).MakeTables(ctx); err != nil {
+	registry := shardmap.Registry{Topology: r.Topology}
+	if err := whenFree(func() error { return registry.MakeTables(ctx) }); err != nil {
 		return err
 	}
 	failures := slices.Repeat([]error{shardmap.ErrUnfinished}, r.ShardCount)
@@ -241,9 +242,14 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	if err := shardmap.PartialOf(r.numbers(), failures); err != nil {
 		return err
 	}
+	return whenFree(func() error { return registry.RecordMissing(ctx) })
+}
+
+// whenFree does something again that a server has given up for what others do. A cutover changes the same
+// records, and programs that start at the same time write the same notes.
+func whenFree(do func() error) error {
 	for try := 1; ; try++ {
-		err := shardmap.Registry{Topology: r.Topology}.RecordMissing(ctx)
-		if try == maxTries || !dialect.Busy(err) { // A cutover changes the same records.
+		if err := do(); try == maxTries || !dialect.Busy(err) {
 			return err
 		}
 	}

@@ -33,13 +33,13 @@ type Record struct {
 	NextShards  int `gorm:"column:next_shards;not null;default:0"`
 }
 
-// ModelsTable says which models some program has in one router.
+// ModelsTable says which tables some program has in one router: those of models, and join tables.
 const ModelsTable = "snowflake_models"
 
 // kinship is a row of ModelsTable.
 type kinship struct {
-	Name string `gorm:"column:name;primaryKey;size:191"` // as in Record
-	// Router is the same for all models that belong together: the name of one of them.
+	Name string `gorm:"column:name;primaryKey;size:191"` // without a shard number
+	// Router is the same for all tables that belong together: the name of one of them.
 	Router string `gorm:"column:router;size:191;not null"`
 }
 
@@ -115,18 +115,8 @@ func entriesOf(all [][]Record) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// agreed returns the records without those of a model that a database got while a cutover went on between it
-// and another one, which then refused the model. They have the entries of before, and AutoMigrate has failed.
-func agreed(records []Record) []Record {
-	i := slices.IndexFunc(records, func(c Record) bool { return c.Complete })
-	return slices.DeleteFunc(slices.Clone(records), func(c Record) bool {
-		return i >= 0 && !c.Complete && c.Held != records[i].Held
-	})
-}
-
 // heldEntries reads the entries in the records of one database, which are the same in all of them.
 func heldEntries(database int, records []Record) (entries []Entry, err error) {
-	records = agreed(records)
 	for i, c := range records {
 		held, err := readEntries(c.Held, c.Shards, database)
 		switch {
@@ -139,8 +129,8 @@ func heldEntries(database int, records []Record) (entries []Entry, err error) {
 			entries = held
 		case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
 			return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
-				"that splits, joins or moves shards", database, describeShards(c.Held), c.Name,
-				describeShards(records[0].Held), records[0].Name)
+				"that splits, joins or moves shards; delete the record of one that is new, and call AutoMigrate again",
+				database, describeShards(c.Held), c.Name, describeShards(records[0].Held), records[0].Name)
 		}
 	}
 	return entries, nil
@@ -227,7 +217,8 @@ func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
 	}
 }
 
-// MakeTables makes the tables of the records, for RecordMissing to fill.
+// MakeTables makes the tables of the records, for RecordMissing to fill, and notes which tables belong together:
+// a program that lacks some must know that before they are there.
 func (r Registry) MakeTables(ctx context.Context) error {
 	if len(r.Sharded) == 0 {
 		return nil
@@ -236,8 +227,12 @@ func (r Registry) MakeTables(ctx context.Context) error {
 		if err := r.makeTable(ctx, database, ShardsTable, &Record{}); err != nil {
 			return err
 		}
+		err := r.makeTable(ctx, database, ModelsTable, &kinship{})
+		if err == nil {
+			err = r.within(ctx, database, ModelsTable, r.relate)
+		}
 		// A user who may make no table goes on without this one in a database that is older than it.
-		if err := r.makeTable(ctx, database, ModelsTable, &kinship{}); err != nil && !dialect.Forbidden(err) {
+		if err != nil && !dialect.Forbidden(err) {
 			return err
 		}
 	}
@@ -250,15 +245,13 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 		return nil
 	}
 	for database := range r.Databases {
-		// A program that lacks a model must know that before the model has a record.
-		err := r.within(ctx, database, ModelsTable, r.relate)
-		if err != nil && !dialect.Missing(err) && !dialect.Forbidden(err) {
-			return err
-		}
 		//nolint:contextcheck // the handle has the context
 		if err := r.within(ctx, database, ShardsTable, func(tx *gorm.DB) error {
 			missing, err := r.missing(tx, database)
 			if err != nil || len(missing) == 0 {
+				return err
+			}
+			if err := r.refuseLeft(tx, missing); err != nil {
 				return err
 			}
 			tx.Statement.ConnPool = sourceOf(tx, tx.Statement.Table)
@@ -267,16 +260,7 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 					return err
 				}
 				// A program of an earlier version, or on a server that has no lock, does not wait.
-				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error; err != nil {
-					return err
-				}
-				var names []string
-				for _, c := range missing {
-					names = append(names, c.Name)
-				}
-				// One that a cutover has overtaken stays, so that no database seems to be another one than before.
-				overtaken := tx.Where("name IN ? AND complete = ?", names, false)
-				return overtaken.Update("held", missing[0].Held).Error
+				return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&missing).Error
 			})
 		}); err != nil {
 			return err
@@ -297,15 +281,41 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
-// relate notes in a database that the router's models belong together, with those that belong to one of them
+// refuseLeft refuses a new model that has rows in a table of an earlier map. It was made past AutoMigrate, and
+// those who have changed the shard did not know it.
+func (r Registry) refuseLeft(tx *gorm.DB, missing []Record) error {
+	for residue, shard := range r.index {
+		for generation := range r.entries[shard].Generation {
+			for _, c := range missing {
+				rows, left := 0, Entry{Class{Residue: residue}, generation, 0, false}.TableOn(c.Name)
+				there, err := HasTable(tx.Statement.Context, tx, left)
+				if err == nil && there {
+					err = plain(tx.Statement.Context, tx).Raw("SELECT 1 FROM " + tx.Statement.Quote(left) + " LIMIT 1").
+						Scan(&rows).Error
+				}
+				if err == nil && rows > 0 {
+					err = fmt.Errorf("%w: the table %s has rows, and its shard has been split, joined or moved without "+
+						"them, so nobody would find them: store them by Router.Create, drop the table, and call this again",
+						errs.ErrSharding, left)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// relate notes in a database that the router's tables belong together, with those that belong to one of them
 // already.
 func (r Registry) relate(tx *gorm.DB) error {
 	own, others, err := r.kin(tx)
-	names, routers := r.shardedTables(), []string(nil)
+	names, routers := slices.Sorted(slices.Values(r.bases())), []string(nil)
 	for _, k := range own {
 		routers = append(routers, k.Router)
 	}
-	if err != nil || len(own) == len(r.Sharded) && slices.Min(routers) == slices.Max(routers) {
+	if err != nil || len(own) == len(names) && slices.Min(routers) == slices.Max(routers) {
 		return err
 	}
 	first := slices.Min(append(routers, names[0]))
@@ -323,12 +333,13 @@ func (r Registry) relate(tx *gorm.DB) error {
 	return tx.Where("name IN ?", names).Update("router", first).Error
 }
 
-// kin reads what is noted about the router's models, and about other models that belong to one of these.
+// kin reads what is noted about the router's tables, and about others that belong to one of these.
 func (r Registry) kin(tx *gorm.DB) (own, others []kinship, err error) {
 	var all []kinship
 	err = tx.Find(&all).Error
+	names := r.bases()
 	for _, k := range all {
-		if slices.Contains(r.shardedTables(), k.Name) {
+		if slices.Contains(names, k.Name) {
 			own = append(own, k)
 		}
 	}
@@ -341,8 +352,8 @@ func (r Registry) kin(tx *gorm.DB) (own, others []kinship, err error) {
 	return own, others, err
 }
 
-// refuseOthers refuses to change the entries of a database if some programs have models that this one lacks:
-// the tables of these would stay behind, and no program that has them could use the map any more.
+// refuseOthers refuses to change the entries of a database if some programs have tables that this one lacks:
+// these would stay behind, and no program that has them could use the map any more.
 func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	table := InternalTable(tx, ModelsTable)
 	there, err := hasTableIn(tx, table)
@@ -352,20 +363,19 @@ func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	_, others, err := r.kin(tx.Session(&gorm.Session{NewDB: true, SkipHooks: true}).Table(table))
 	if err == nil && len(others) > 0 {
 		err = fmt.Errorf("%w: by this, other programs have %s in this router and this one has not, so its "+
-			"tables would stay behind: split, join or move shards by a program that has all models, or delete its "+
+			"rows would stay behind: split, join or move shards by a program that has all models, or delete its "+
 			"row if no program has it any more", errs.ErrSharding, others[0].Name)
 	}
 	return r.failed(database, ModelsTable, err)
 }
 
-// missing returns the records that a database does not have yet, and those that a cutover has overtaken. A
-// new model gets no shards that the others do not have any more.
+// missing returns the records that a database does not have yet. A new model gets no shards that the others do
+// not have any more.
 func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
-	var all []Record
-	if err := tx.Where("name IN ?", r.shardedTables()).Find(&all).Error; err != nil {
+	var known []Record
+	if err := tx.Where("name IN ?", r.shardedTables()).Find(&known).Error; err != nil {
 		return nil, err
 	}
-	known := agreed(all)
 	entries, err := heldEntries(database, known)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrSharding, err)
