@@ -100,7 +100,7 @@ func (m mysql) exactly(c column, table string) (read string, isText bool) {
 }
 
 // plainTypes are the types that have neither a character set nor a collation.
-var plainTypes = regexp.MustCompile(`^(bit|(var)?binary|(tiny|medium|long)?blob|` +
+var plainTypes = regexp.MustCompile(`^(bit|vector|(var)?binary|(tiny|medium|long)?blob|` +
 	`geometry|(multi)?(point|linestring|polygon)|geom(etry)?collection)$`)
 
 func (m mysql) same(mv *move, this, that string) string {

@@ -83,6 +83,9 @@ func postgresTraits() traits {
 				"('the index for the replica identity of ', c.relreplident = 'i'), ('the access method of ', " +
 				"c.relam <> (SELECT oid FROM pg_am WHERE amname = " +
 				"current_setting('default_table_access_method'))), " +
+				// An INSERT that leaves out what is there takes none.
+				"('a deferrable constraint of ', " +
+				"EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND NOT indimmediate)), " +
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +
 				"EXISTS (SELECT 1 FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))), " +
 				"('rights on single columns of ', EXISTS (SELECT 1 FROM pg_attribute " +
@@ -234,7 +237,7 @@ func (p postgres) facts(ctx context.Context, q gorm.ConnPool, t *table) (facts [
 			"substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)')), NULL FROM pg_index i " +
 			"WHERE i.indrelid = to_regclass($1)",
 		"SELECT pg_get_constraintdef(o.oid), o.conname::text FROM pg_constraint o WHERE o.conrelid = " +
-			"to_regclass($1) AND (o.contype IN ('c', 'x') OR o.contype = 'u' AND o.condeferrable)",
+			"to_regclass($1) AND o.contype IN ('c', 'x')",
 	}, " UNION ALL "))
 	for _, row := range rows {
 		if _, _, own := shardmap.ReadCheckName(row[1]); !own {

@@ -77,6 +77,8 @@ func TestWhatCannotMoveIsRefusedByName(t *testing.T) {
 					[]string{"DROP INDEX told_by", "ALTER TABLE tags_10 REPLICA IDENTITY DEFAULT"}, []string{"replica identity", "tags_10"}},
 				obstacle{[]string{"CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler", "ALTER TABLE tags_10 SET ACCESS METHOD other"},
 					[]string{"ALTER TABLE tags_10 SET ACCESS METHOD heap", "DROP ACCESS METHOD other"}, []string{"the access method", "tags_10"}},
+				obstacle{[]string{"ALTER TABLE tags_10 ADD CONSTRAINT one_tag UNIQUE (order_id, tag) DEFERRABLE"},
+					[]string{"ALTER TABLE tags_10 DROP CONSTRAINT one_tag"}, []string{"a deferrable constraint of tags_10"}},
 				obstacle{[]string{"CREATE TYPE pairs AS (one tags_10, others tags_10[])"}, []string{"DROP TYPE pairs"},
 					[]string{"pairs", "tags_10"}},
 				obstacle{[]string{"CREATE FUNCTION first_of(tags_10[]) RETURNS int LANGUAGE sql AS 'SELECT 1'"},

@@ -229,6 +229,41 @@ func TestRowsThatTheModeOfASessionWouldNotTakeAreCopiedAsTheyAre(t *testing.T) {
 	}
 }
 
+// MySQL writes such a value by a function of its own, and not as a text.
+func TestAVectorIsMoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+		for _, k := range []kind{split, moved} {
+			_, dbs := open(t, target.Privileged(), k)
+			w := newWorld(t, k, dbs)
+			w.fill(20)
+			if dbs[0].Exec("ALTER TABLE items_10 ADD COLUMN embedded vector(2)").Error != nil {
+				t.Skip("the server has no vectors")
+			}
+			must(t, dbs[0].Exec("UPDATE items_10 SET embedded = X'0000803F00002040' WHERE id < 20").Error, "values")
+			w.job.reached = func(s step) {
+				if s == stepMade {
+					for _, e := range w.to {
+						must(t, e.db.Exec("ALTER TABLE "+e.tables[1].Name+" ADD COLUMN embedded vector(2)").Error, "columns")
+					}
+				}
+			}
+			_, err := w.job.Run(t.Context())
+			must(t, err, "Run")
+			all := 0
+			for _, e := range w.to {
+				var n int
+				must(t, e.db.Raw("SELECT count(*) FROM "+e.tables[1].Name+" WHERE HEX(embedded) = '0000803F00002040'").Scan(&n).Error,
+					"the values")
+				all += n
+			}
+			if all != 10 {
+				t.Errorf("%d values were moved, want 10", all)
+			}
+		}
+	})
+}
+
 // Such a server refuses every write of a job, and also that of Drop. It may be the one that a shard is moved to.
 func TestAServerThatLogsStatementsIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()

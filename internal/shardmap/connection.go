@@ -35,20 +35,21 @@ func (s Source) QueryContext(ctx context.Context, query string, args ...any) (*s
 	return tx.Raw(query, args...).Rows()
 }
 
-// RefuseOpenSessions refuses a database whose sessions do not commit by themselves. Each connection of the
-// pool would go on to read the rows and the map that it has read first, and what is written outside of
-// transactions would be lost.
+// RefuseOpenSessions refuses a database whose sessions do not commit by themselves, or begin a transaction with
+// each commit. Each connection of the pool would go on to read the rows and the map that it has read first, and
+// what is written outside of transactions would be lost.
 func RefuseOpenSessions(ctx context.Context, database int, db *gorm.DB) error {
 	if d, _ := dialect.Of(db.Name()); !d.Autocommits {
 		return nil
 	}
-	found, err := dialect.Texts(ctx, Source{db}, "SELECT 1 FROM DUAL WHERE @@autocommit = 0")
+	found, err := dialect.Texts(ctx, Source{db}, "SELECT CASE @@autocommit WHEN 0 THEN 'autocommit=1' ELSE "+
+		"'completion_type=0' END FROM DUAL WHERE @@autocommit = 0 OR @@completion_type <> 'NO_CHAIN'")
 	switch {
 	case err != nil:
 		return fmt.Errorf("database %d: %w", database, err)
 	case len(found) > 0:
-		return fmt.Errorf("the sessions of database %d have autocommit = 0, so connections would go on to read "+
-			"old rows: add autocommit=1 to its DSN", database)
+		return fmt.Errorf("the sessions of database %d leave transactions open, so connections would go on to "+
+			"read old rows: add %s to its DSN", database, found[0][0])
 	}
 	return nil
 }

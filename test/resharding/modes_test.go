@@ -142,9 +142,9 @@ func TestARouterOnSessionsThatDoNotCommitIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
 		dsns := []string{target.DSN(t), target.DSN(t)}
-		newRouter := func(autocommit string) error {
+		newRouter := func(variable, value string) error {
 			dbs := []*gorm.DB{
-				target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil, dbtest.DSNParam("autocommit", autocommit)),
+				target.OpenDSN(t, dsns[0], nil), target.OpenDSN(t, dsns[1], nil, dbtest.DSNParam(variable, value)),
 			}
 			leased(t, dbs[0])
 			must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
@@ -152,10 +152,12 @@ func TestARouterOnSessionsThatDoNotCommitIsRefused(t *testing.T) {
 				snowflakeplugin.Broadcast(&splitTag{}))
 			return err
 		}
-		err := newRouter("0")
-		suite.WantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
-		suite.Says(t, err, "database 1", "autocommit")
-		must(t, newRouter("1"), "NewRouter")
+		for variable, value := range map[string]string{"autocommit": "0", "completion_type": "1"} {
+			err := newRouter(variable, value)
+			suite.WantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
+			suite.Says(t, err, "database 1", variable)
+		}
+		must(t, newRouter("autocommit", "1"), "NewRouter")
 	})
 }
 
