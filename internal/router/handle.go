@@ -51,12 +51,10 @@ type cluster struct {
 }
 
 func newCluster(t *shardmap.Topology, current *current) *cluster {
-	c := &cluster{
+	return &cluster{
 		Topology: t, current: current, schemas: schemas{t, make([]shardSchemas, t.ShardCount)},
 		relations: relationsOf(t), plugins: make([]atomic.Pointer[map[string]gorm.Plugin], t.ShardCount),
 	}
-	t.Examines = func(ctx context.Context, database int) error { return migratorIn(c, database).examine(ctx) }
-	return c
 }
 
 // Router is a cluster with the scopes of its reads. It is safe for concurrent use.

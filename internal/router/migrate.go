@@ -353,12 +353,12 @@ func (g migrator) hasRows(ctx context.Context, table string) (bool, error) {
 	return len(rows) > 0, err
 }
 
-// endRows is how many of the first and of the last rows of a table are looked at when it is first used.
+// endRows is how many of the first and of the last rows of a table are looked at when a router is made.
 const endRows = 1000
 
-// examine looks at the tables of a database that nobody has recorded, before their first use. Another tool
-// may have filled tables of these names by another rule, and a search would not find most of their rows. To
-// read the whole of a table may take long, so only both ends are looked at.
+// examine looks at the tables of a database that nobody has recorded. Another tool may have filled tables of these
+// names by another rule, and a search would not find most of their rows. To read the whole of a table may take
+// long, so only both ends are looked at.
 func (g migrator) examine(ctx context.Context) error {
 	for _, e := range g.Entries() {
 		for _, m := range g.Sharded {

@@ -300,8 +300,7 @@ type located struct {
 	err     error
 }
 
-// locate finds out where a statement goes, and looks at the database of a shard before its first use. A route
-// of an older map is refused where it cannot be followed.
+// locate finds out where a statement goes. A route of an older map is refused where it cannot be followed.
 func (g *shardGuard) locate(db *gorm.DB) (found located) {
 	stmt := db.Statement
 	if write := writeOf(stmt); write != nil && write.stmt != stmt {
@@ -310,15 +309,9 @@ func (g *shardGuard) locate(db *gorm.DB) (found located) {
 	if found.cluster = g.clusterOf(stmt); db.Error != nil || found.cluster == nil {
 		return found
 	}
-	if found.route, found.routed, found.err = found.cluster.routeOf(stmt); stmt.DryRun {
-		return found
+	if found.route, found.routed, found.err = found.cluster.routeOf(stmt); !stmt.DryRun {
+		_ = db.AddError(found.err)
 	}
-	err := found.err
-	if err == nil && found.routed && !found.route.all { // Before reads of all shards, Router.At has looked.
-		inside := fill.InTransaction(stmt.ConnPool)
-		err = found.cluster.LookOnce(stmt.Context, found.cluster.Entry(found.route.shard).Database, inside)
-	}
-	_ = db.AddError(err)
 	return found
 }
 

@@ -10,7 +10,6 @@ package router
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -46,11 +45,17 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 			return nil, err
 		}
 	}
-	if t, err = (shardmap.Registry{Topology: t}).Compare(); err != nil {
+	t, silent, err := shardmap.Registry{Topology: t}.Compare()
+	if err != nil {
 		return nil, err
 	}
 	valid := &current{}
 	c := newCluster(t, valid)
+	for _, database := range silent {
+		if err := migratorIn(c, database).examine(t.Databases[0].Statement.Context); err != nil {
+			return nil, err
+		}
+	}
 	valid.cluster.Store(c)
 	return c, c.install(nil)
 }
@@ -58,14 +63,7 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 // At returns the router with the cluster of the valid map. It reads that again after a table was not found.
 func (r *Router) At(ctx context.Context) (*Router, error) {
 	c := r.current.cluster.Load()
-	inside := c.isLocked(ctx)
-	for i := range c.Databases {
-		// Of a database that does not answer, the statements that need it tell.
-		if err := c.LookOnce(ctx, i, inside); errors.Is(err, errs.ErrSharding) {
-			return nil, err
-		}
-	}
-	if inside || !c.doubted.Load() {
+	if c.isLocked(ctx) || !c.doubted.Load() {
 		return r.onCluster(c), nil
 	}
 	if err := r.current.reread(ctx, c); err != nil {

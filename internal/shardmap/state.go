@@ -47,18 +47,18 @@ type kinship struct {
 type Registry struct{ *Topology }
 
 // Compare checks the topology against the records, and returns that of the map that they have, which may have
-// changed since the first start. A database without the table is new, or older than the table.
-func (r Registry) Compare() (*Topology, error) {
+// changed since the first start, and the databases without a record. These are new, or older than the table.
+func (r Registry) Compare() (t *Topology, silent []int, err error) {
 	names := r.shardedTables()
 	complete := map[string]int{} // by name, a database whose record is complete
-	silent := map[string]int{}   // by name, a database that should have a record and has none
+	lacking := map[string]int{}  // by name, a database that should have a record and has none
 	all, err := r.records(r.Databases[0].Statement.Context)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	recorded, err := entriesOf(all)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A closed entry is that of a cutover, which may be the first one.
 	moved := slices.ContainsFunc(recorded, func(e Entry) bool { return e.Generation > 0 || e.Closed })
@@ -70,37 +70,40 @@ func (r Registry) Compare() (*Topology, error) {
 				held = c.Held // Since the first start the records say where the shards are.
 			}
 			if err := r.compareRecord(i, c, held); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			known[c.Name] = true
 			if c.Complete {
 				complete[c.Name] = i
 			}
-			r.looks[i].done.Store(true)
+		}
+		if len(records) == 0 {
+			silent = append(silent, i)
 		}
 		for _, name := range names {
 			if held != "" && !known[name] {
-				silent[name] = i
+				lacking[name] = i
 			}
 		}
 	}
 	for _, name := range names {
-		i, missing := silent[name]
+		i, missing := lacking[name]
 		if other, isComplete := complete[name]; isComplete && missing {
-			return nil, fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all "+
+			return nil, nil, fmt.Errorf("database %d has no record of %s in its table %s, but by database %d all "+
 				"databases had one: it is another database than before, or a new one; Databases in "+
 				"docs/sharding.md says how to add one", i, name, InternalTable(r.Databases[i], ShardsTable), other)
 		}
 	}
 	if !moved {
-		return r.Topology, nil
+		return r.Topology, silent, nil
 	}
 	entries, whole := valid(recorded)
 	if !whole {
-		return nil, fmt.Errorf("by now %d shards are recorded, and some of them are in databases that this "+
+		return nil, nil, fmt.Errorf("by now %d shards are recorded, and some of them are in databases that this "+
 			"configuration does not have: add those to Databases", len(entries))
 	}
-	return r.WithEntries(entries)
+	t, err = r.WithEntries(entries)
+	return t, silent, err
 }
 
 // entriesOf reads the entries in the records of all databases.
@@ -266,7 +269,7 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := r.Compare(); err != nil {
+	if _, _, err := r.Compare(); err != nil {
 		return fmt.Errorf("%w: %w", errs.ErrSharding, err)
 	}
 	// Completed last, because a process that ends before this leaves databases without records.

@@ -6,14 +6,11 @@
 package shardmap
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -54,10 +51,6 @@ type Topology struct {
 	Sharded    []*Model // those that are not broadcast
 	ByType     map[reflect.Type]*Model
 	horizon    int64 // IDs below it are within maxClockAhead of the start of the process
-
-	looks []*look // by database
-	// Examines looks at the rows of a database without records, before its first use. The cluster sets it.
-	Examines func(ctx context.Context, database int) error
 }
 
 // NewTopology checks the configuration and fills in its defaults. It registers nothing.
@@ -137,7 +130,6 @@ func (t *Topology) addDatabase(i int, db *gorm.DB, engineOf func(*gorm.DB) *fill
 	// Model begins a statement, so that the session has one without the conditions of the handle.
 	clean := db.Session(&gorm.Session{NewDB: true}).Model(nil)
 	t.Databases = append(t.Databases, clean.Session(&gorm.Session{NewDB: true}))
-	t.looks = append(t.looks, &look{})
 	return nil
 }
 
@@ -424,29 +416,6 @@ func (t *Topology) holdsShard(field *schema.Field) bool {
 		return false
 	}
 	return field.Name == m.Key.Name || m.Like != nil && m.Like.Name == field.Name
-}
-
-// look is whether the tables of a database have been looked at before their first use.
-type look struct {
-	mutex sync.Mutex
-	done  atomic.Bool
-}
-
-// LookOnce looks at the tables of a database before its first use, if the router has not made them. A
-// statement in a transaction leaves that to others, because it may hold the only connection.
-func (t *Topology) LookOnce(ctx context.Context, database int, inside bool) error {
-	l := t.looks[database]
-	if l.done.Load() || inside {
-		return nil
-	}
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.done.Load() {
-		return nil
-	}
-	err := t.Examines(ctx, database)
-	l.done.Store(err == nil)
-	return err
 }
 
 // ErrMapClosed is the reason of an ErrShardMap while a shard is between its old tables and its new ones.

@@ -192,12 +192,20 @@ func routerAt(
 	t *testing.T, target dbtest.Target, dsn string, plugin *snowflakeplugin.Plugin, n int, models ...any,
 ) *sharded {
 	t.Helper()
-	s := &sharded{T: t, plugin: plugin, dbs: []*gorm.DB{target.OpenDSN(t, dsn, nil)}}
-	must(t, s.dbs[0].Use(plugin), "Use")
-	var err error
-	s.router, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: n, Databases: s.dbs}, models...)
+	s, err := tryRouterAt(t, target, dsn, plugin, n, models...)
 	must(t, err, "NewRouter")
 	return s
+}
+
+// tryRouterAt is routerAt for a program that may be refused.
+func tryRouterAt(
+	t *testing.T, target dbtest.Target, dsn string, plugin *snowflakeplugin.Plugin, n int, models ...any,
+) (s *sharded, err error) {
+	t.Helper()
+	s = &sharded{T: t, plugin: plugin, dbs: []*gorm.DB{target.OpenDSN(t, dsn, nil)}}
+	must(t, s.dbs[0].Use(plugin), "Use")
+	s.router, err = snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: n, Databases: s.dbs}, models...)
+	return s, err
 }
 
 // narrowNote and wideNote are two versions of a model.
@@ -284,37 +292,19 @@ func rowsOfAnotherTool(t *testing.T, target dbtest.Target) {
 		wantErr(t, err, snowflakeplugin.ErrSharding, doing)
 		says(t, err, "trade_items_0", "has a row with", "does not belong to shard", "Another program or tool")
 	}
-	// A program that does not migrate finds it at its first use, whichever that is.
-	for doing, use := range map[string]func(r *snowflakeplugin.Router) error{
-		"Count": func(r *snowflakeplugin.Router) error {
-			_, err := r.Count(t.Context(), &tradeItem{})
-			return err
-		},
-		"Latest": func(r *snowflakeplugin.Router) error { return r.Latest(t.Context(), &[]tradeItem{}, 100) },
-		"Find": func(r *snowflakeplugin.Router) error {
-			return r.Find(t.Context(), &[]tradeItem{}, []snowflakeplugin.ID{8})
-		},
-		"a handle": func(r *snowflakeplugin.Router) error {
-			db, err := r.DB(t.Context(), &tradeItem{}, 8)
-			if err != nil {
-				return err
-			}
-			return db.Find(&[]tradeItem{}).Error
-		},
-		"Create":      func(r *snowflakeplugin.Router) error { return r.Create(t.Context(), &tradeItem{TradeID: 4}) },
-		"AutoMigrate": func(r *snowflakeplugin.Router) error { return r.AutoMigrate(t.Context()) },
-	} {
-		s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
-		refused(doing, use(s.router))
-		refused(doing+" again", use(s.router))
+	start := func() error {
+		_, err := tryRouterAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
+		return err
 	}
-	// One row among many that are right is found as well, by AutoMigrate.
+	refused("NewRouter", start())
+	// One row among many that are right is found as well, by AutoMigrate also if it comes later.
 	for shard := range shards {
 		table := fmt.Sprintf("trade_items_%02d", shard)
 		must(t, filled.Exec(fmt.Sprintf("DELETE FROM %s WHERE id %% %d <> %d", table, shards, shard)).Error, "DELETE")
 	}
-	must(t, filled.Exec("INSERT INTO trade_items_02 VALUES (21, 0, 'a')").Error, "INSERT")
 	s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
+	must(t, filled.Exec("INSERT INTO trade_items_02 VALUES (21, 0, 'a')").Error, "INSERT")
+	refused("NewRouter for one wrong row", start())
 	refused("AutoMigrate of one wrong row", s.router.AutoMigrate(t.Context()))
 	must(t, filled.Exec("DELETE FROM trade_items_02 WHERE id = 21").Error, "DELETE")
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate of right rows")
@@ -330,8 +320,8 @@ func tablesOfAnotherNumber(t *testing.T, target dbtest.Target) {
 	s := routerAt(t, target, dsn, plugin, shards, &refund{})
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
 	suite.PlainExec(t, s.dbs[0], "DROP TABLE snowflake_shards") // as in a backup without it
-	err := routerAt(t, target, dsn, plugin, 2, &refund{}).router.AutoMigrate(t.Context())
-	wantErr(t, err, snowflakeplugin.ErrSharding, "AutoMigrate")
+	_, err := tryRouterAt(t, target, dsn, plugin, 2, &refund{})
+	wantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter")
 	says(t, err, "refunds_00", "shard 0 of 4", "shard 0 of 2", "Shards")
 }
 
