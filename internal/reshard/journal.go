@@ -22,8 +22,7 @@ import (
 type phase string
 
 const (
-	phaseCopying   phase = "copying"   // the old tables are valid; also in a cutover that is one transaction
-	phaseCutting   phase = "cutting"   // they still are, but the entries may be closed, and some tables renamed
+	phaseCopying   phase = "copying"   // the old tables are valid, and in a cutover some of them may be renamed
 	phaseReplacing phase = "replacing" // all rows are in the new tables, and the old ones are renamed
 	phaseCut       phase = "cut"
 	phaseDropping  phase = "dropping"

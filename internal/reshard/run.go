@@ -236,7 +236,7 @@ func (m *machine) cutover(ctx context.Context) (stopped time.Duration, err error
 	}
 	since := time.Now()
 	if !m.atomic {
-		if err := m.note(ctx, phaseCutting); err != nil {
+		if err := m.note(ctx, phaseCopying); err != nil { // Whoever has lost the job must close nothing.
 			return 0, err
 		}
 		m.reached(stepCutting)

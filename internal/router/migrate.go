@@ -288,7 +288,8 @@ func (g migrator) lacking(ctx context.Context, table shardmap.Table) (l lackingC
 	if l.absent = !found; err != nil || l.absent {
 		return l, err
 	}
-	l.rows, err = g.hasRows(ctx, table.Name)
+	some, err := dialect.Texts(ctx, shardmap.Source{DB: g.db}, "SELECT 1 FROM "+g.quote(table.Name)+" LIMIT 1")
+	l.rows = len(some) > 0
 	return l, err
 }
 
@@ -347,43 +348,25 @@ func (g migrator) checksThere(ctx context.Context, table string) (map[string]boo
 	return there, err
 }
 
-func (g migrator) hasRows(ctx context.Context, table string) (bool, error) {
-	_, rows, err := dialect.Query[[]int64](ctx, shardmap.Source{DB: g.db}, "SELECT 1 FROM "+g.quote(table)+
-		" LIMIT 1")
-	return len(rows) > 0, err
-}
-
 // endRows is how many of the first and of the last rows of a table are looked at when a router is made.
 const endRows = 1000
 
-// examine looks at the tables of a database that nobody has recorded. Another tool may have filled tables of these
+// examine looks at the tables of a shard that nobody has recorded. Another tool may have filled tables of these
 // names by another rule, and a search would not find most of their rows. To read the whole of a table may take
 // long, so only both ends are looked at.
-func (g migrator) examine(ctx context.Context) error {
-	for _, e := range g.Entries() {
-		for _, m := range g.Sharded {
-			if e.Database != g.database {
-				continue
-			}
-			table := g.TablesOf(m, e)[0]
-			if err := g.examineTable(ctx, table, table.Checks[0]); err != nil { // the check of the key
-				return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, g.database, err)
+func (g migrator) examine(ctx context.Context, e shardmap.Entry) error {
+	for _, m := range g.Sharded {
+		table := g.TablesOf(m, e)[0]
+		key := table.Checks[0]
+		l, err := g.lacking(ctx, table)
+		for _, order := range []string{"", " DESC"} {
+			if err == nil && l.rows && slices.Contains(l.checks, key) {
+				err = g.refuseStrangers(ctx, table.Name, key, fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s "+
+					"LIMIT %[4]d) AS rows_of_one_end", key.Column, g.quote(table.Name), order, endRows))
 			}
 		}
-	}
-	return nil
-}
-
-func (g migrator) examineTable(ctx context.Context, table shardmap.Table, check shardmap.Check) error {
-	l, err := g.lacking(ctx, table)
-	if err != nil || !l.rows || !slices.Contains(l.checks, check) {
-		return err
-	}
-	for _, order := range []string{"", " DESC"} {
-		end := fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end",
-			check.Column, g.quote(table.Name), order, endRows)
-		if err := g.refuseStrangers(ctx, table.Name, check, end); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, g.database, err)
 		}
 	}
 	return nil

@@ -51,9 +51,11 @@ func firstCluster(cfg shardmap.Config, models []any) (*cluster, error) {
 	}
 	valid := &current{}
 	c := newCluster(t, valid)
-	for _, database := range silent {
-		if err := migratorIn(c, database).examine(t.Databases[0].Statement.Context); err != nil {
-			return nil, err
+	for _, e := range c.Entries() {
+		if slices.Contains(silent, e.Database) {
+			if err := migratorIn(c, e.Database).examine(t.Databases[0].Statement.Context, e); err != nil {
+				return nil, err
+			}
 		}
 	}
 	valid.cluster.Store(c)

@@ -464,16 +464,10 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 	}
 	held := false
 	err = db.Transaction(func(tx *gorm.DB) error {
-		before := "" // What is done under the lock waits for others as long as the application says.
-		err := tx.Raw("SELECT current_setting('lock_timeout')").Scan(&before).Error
-		if err == nil {
-			err = execEach(tx, append([]string{"SET LOCAL lock_timeout = '10s'"}, take...))
-			held = dialect.Locked(err)
-		}
-		if err == nil {
-			err = tx.Exec("SELECT set_config('lock_timeout', ?, true)", before).Error
-		}
-		if err != nil {
+		// What is done under the lock waits for others as long as the application says.
+		err := execEach(tx, slices.Concat([]string{"SET LOCAL lock_timeout = '10s'"}, take,
+			[]string{"SET LOCAL lock_timeout TO DEFAULT"}))
+		if held = dialect.Locked(err); err != nil {
 			return err
 		}
 		return do(tx)
