@@ -57,8 +57,8 @@ type Router struct{ r *router.Router }
 // NewRouter returns a router for the models. Each is given as a pointer to a struct, such as &Order{}, or
 // by [Broadcast]. The databases must already use the plugin, all the same one. NewRouter installs a
 // callback on them that routes statements. It asks each database once for the number of shards and the
-// places that are recorded there, and refuses other ones. In a database without records it looks at both ends of
-// the tables that are there, and refuses rows of other shards. [Router.AutoMigrate] makes the tables.
+// places that are recorded there, and refuses other ones. In a database without records it looks at both
+// ends of the tables that are there, and refuses rows of other shards. [Router.AutoMigrate] makes the tables.
 //
 // Like db.Use, it belongs in the start-up of a program. The error wraps [ErrSharding]. It lists all faults
 // of the models at once.

@@ -351,9 +351,9 @@ func (g migrator) checksThere(ctx context.Context, table string) (map[string]boo
 // endRows is how many of the first and of the last rows of a table are looked at when a router is made.
 const endRows = 1000
 
-// examine looks at the tables of a shard that nobody has recorded. Another tool may have filled tables of these
-// names by another rule, and a search would not find most of their rows. To read the whole of a table may take
-// long, so only both ends are looked at.
+// examine looks at the tables of a shard that nobody has recorded. Another tool may have filled tables of
+// these names by another rule, and a search would not find most of their rows. To read the whole of a table may
+// take long, so only both ends are looked at.
 func (g migrator) examine(ctx context.Context, e shardmap.Entry) error {
 	for _, m := range g.Sharded {
 		table := g.TablesOf(m, e)[0]
@@ -361,8 +361,8 @@ func (g migrator) examine(ctx context.Context, e shardmap.Entry) error {
 		l, err := g.lacking(ctx, table)
 		for _, order := range []string{"", " DESC"} {
 			if err == nil && l.rows && slices.Contains(l.checks, key) {
-				err = g.refuseStrangers(ctx, table.Name, key, fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY %[1]s%[3]s "+
-					"LIMIT %[4]d) AS rows_of_one_end", key.Column, g.quote(table.Name), order, endRows))
+				err = g.refuseStrangers(ctx, table.Name, key, fmt.Sprintf("(SELECT %[1]s FROM %[2]s ORDER BY "+
+					"%[1]s%[3]s LIMIT %[4]d) AS rows_of_one_end", key.Column, g.quote(table.Name), order, endRows))
 			}
 		}
 		if err != nil {

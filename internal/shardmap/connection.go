@@ -35,9 +35,9 @@ func (s Source) QueryContext(ctx context.Context, query string, args ...any) (*s
 	return tx.Raw(query, args...).Rows()
 }
 
-// RefuseOpenSessions refuses a database whose sessions do not commit by themselves, or begin a transaction with
-// each commit. Each connection of the pool would go on to read the rows and the map that it has read first, and
-// what is written outside of transactions would be lost.
+// RefuseOpenSessions refuses a database whose sessions do not commit by themselves, or begin a transaction
+// with each commit. Each connection of the pool would go on to read the rows and the map that it has read
+// first, and what is written outside of transactions would be lost.
 func RefuseOpenSessions(ctx context.Context, database int, db *gorm.DB) error {
 	if d, _ := dialect.Of(db.Name()); !d.Autocommits {
 		return nil

@@ -132,7 +132,7 @@ func heldEntries(database int, records []Record) (entries []Entry, err error) {
 			entries = held
 		case c.Held != records[0].Held && strings.Contains(c.Held+records[0].Held, "/"):
 			return nil, fmt.Errorf("database %d has %s of %s, but %s of %s: both must be models of the router "+
-				"that splits, joins or moves shards; delete the record of one that is new, and call AutoMigrate again",
+				"that splits, joins or moves shards; delete the record of a new one, and call AutoMigrate again",
 				database, describeShards(c.Held), c.Name, describeShards(records[0].Held), records[0].Name)
 		}
 	}
@@ -220,8 +220,8 @@ func (r Registry) records(ctx context.Context) (all [][]Record, err error) {
 	}
 }
 
-// MakeTables makes the tables of the records, for RecordMissing to fill, and notes which tables belong together:
-// a program that lacks some must know that before they are there.
+// MakeTables makes the tables of the records, for RecordMissing to fill, and notes which tables belong
+// together: a program that lacks some must know that before they are there.
 func (r Registry) MakeTables(ctx context.Context) error {
 	if len(r.Sharded) == 0 {
 		return nil
@@ -284,8 +284,8 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
-// refuseLeft refuses a new model that has rows in a table of an earlier map. It was made past AutoMigrate, and
-// those who have changed the shard did not know it.
+// refuseLeft refuses a new model that has rows in a table of an earlier map. It was made past AutoMigrate,
+// and those who have changed the shard did not know it.
 func (r Registry) refuseLeft(tx *gorm.DB, missing []Record) error {
 	for residue, shard := range r.index {
 		for generation := range r.entries[shard].Generation {
@@ -297,9 +297,9 @@ func (r Registry) refuseLeft(tx *gorm.DB, missing []Record) error {
 						Scan(&rows).Error
 				}
 				if err == nil && rows > 0 {
-					err = fmt.Errorf("%w: the table %s has rows, and its shard has been split, joined or moved without "+
-						"them, so nobody would find them: store them by Router.Create, drop the table, and call this again",
-						errs.ErrSharding, left)
+					err = fmt.Errorf("%w: the table %s has rows, and its shard has been split, joined or moved "+
+						"without them, so nobody would find them: store them by Router.Create, drop the table, and call "+
+						"this again", errs.ErrSharding, left)
 				}
 				if err != nil {
 					return err
@@ -372,8 +372,8 @@ func (r Registry) refuseOthers(tx *gorm.DB, database int) error {
 	return r.failed(database, ModelsTable, err)
 }
 
-// missing returns the records that a database does not have yet. A new model gets no shards that the others do
-// not have any more.
+// missing returns the records that a database does not have yet. A new model gets no shards that the others
+// do not have any more.
 func (r Registry) missing(tx *gorm.DB, database int) (missing []Record, err error) {
 	var known []Record
 	if err := tx.Where("name IN ?", r.shardedTables()).Find(&known).Error; err != nil {
