@@ -352,8 +352,8 @@ func (g migrator) checksThere(ctx context.Context, table string) (map[string]boo
 const endRows = 1000
 
 // examine looks at the tables of a shard that nobody has recorded. Another tool may have filled tables of
-// these names by another rule, and a search would not find most of their rows. To read the whole of a table may
-// take long, so only both ends are looked at.
+// these names by another rule, and a search would not find most of their rows. To read a whole table may take
+// long, so only both ends are looked at.
 func (g migrator) examine(ctx context.Context, e shardmap.Entry) error {
 	for _, m := range g.Sharded {
 		table := g.TablesOf(m, e)[0]
