@@ -478,10 +478,6 @@ func (c *schemaCheck) circles() {
 
 // defaults warns of defaults that lead to rows, such as one that migrations have made, which get other keys.
 func (c *schemaCheck) defaults() {
-	if c.running { // check has said it
-		return
-	}
-	known := map[string]bool{} // by server, table and default: is there a row with this key?
 	for _, j := range c.ws.order {
 		for _, ref := range j.refs {
 			parent, col := c.ws.jobs[ref.Parent], j.target.Column(ref.Columns[0])
@@ -496,14 +492,8 @@ func (c *schemaCheck) defaults() {
 				if own := db.Tables[parent.name].Column(key); own == nil || own.Family != sqldb.FamilyInt {
 					continue
 				}
-				place := strings.Join([]string{db.Name, parent.name, col.Default}, "\x00")
-				led, asked := known[place]
-				if !asked {
-					led = c.Any(db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
-						col.Default)
-					known[place] = led
-				}
-				if led {
+				if c.Any(db, " FROM ", db.Kind.Quote(parent.name), " WHERE ", db.Kind.Quote(key), " = ",
+					col.Default) {
 					c.report.warn(Problem{Code: CodeOrphan, Server: db.Name, Table: j.name, Column: col.Name,
 						Message: "the default " + col.Default + " leads to a row of " + parent.name +
 							", which gets another key, and so a row with this default will lead to none",
@@ -761,7 +751,8 @@ func (c *schemaCheck) repeated() {
 // declareIt is the remedy for a column that may be a reference.
 func (c *schemaCheck) declareIt(table string, o OpenColumn, key LockedKey) string {
 	column, parent := table+"."+o.Column, c.ws.plan.Tables[key.Table]
-	if o.As != asNames && !strings.HasPrefix(o.As, asComputed) && parent != nil && parent.Rename != nil && parent.Rename.Column == key.Column {
+	if o.As != asNames && !strings.HasPrefix(o.As, asComputed) && parent != nil && parent.Rename != nil &&
+		parent.Rename.Column == key.Column {
 		return fmt.Sprintf("a new name does not get into documents, lists and sentences: let the old ones stay "+
 			"there, or change them after the merge, for which merge_renames has the old and the new names; and "+
 			"list %q under plain: of the plan", column)

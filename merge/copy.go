@@ -103,11 +103,9 @@ func (c *copier) choose(ctx context.Context) (string, rowsCopier, error) {
 		if beside, err := c.src.owner.beside(ctx, target); err != nil || !beside {
 			return wayRows, nil, err
 		}
-		// Without the right to read there, rows go through this program. Who may read one table there mostly may
-		// read all.
-		schema, own := sqldb.MySQL.Quote(source.Catalog)+".", c.src.owner
-		if own.readable = own.readable ||
-			target.Exec(ctx, "SELECT 1 FROM "+schema+sqldb.MySQL.Quote(j.name)+" LIMIT 0") == nil; own.readable {
+		// Without the right to read there, rows go through this program.
+		schema := sqldb.MySQL.Quote(source.Catalog) + "."
+		if target.Exec(ctx, "SELECT 1 FROM "+schema+sqldb.MySQL.Quote(j.name)+" LIMIT 0") == nil {
 			return wayInsertSelect, c.insertSelect(schema), nil
 		}
 	case sqldb.PostgreSQL:

@@ -61,9 +61,8 @@ func (src *sourceTable) shareOf(table string) tableServer {
 // server is a source of the plan and its database.
 type server struct {
 	Server
-	db       *sqldb.DB
-	known    *bool // whether it is beside the target
-	readable bool  // the login of the target has read one of its tables
+	db    *sqldb.DB
+	known *bool // whether it is beside the target
 }
 
 // beside reports whether the server of the target has this database, too. The answer holds for the sessions

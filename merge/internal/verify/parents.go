@@ -14,7 +14,7 @@ type parents struct {
 }
 
 // mostParents is how many rows of all such tables of a database are kept.
-const mostParents = 50_000
+const mostParents = 20_000
 
 // beside returns the parents that a link of the stream leads to, and where their keys are in a row. They are
 // nil if the database has to find them, as where it compares keys in its own way.
