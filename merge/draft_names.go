@@ -58,21 +58,28 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 	return nil
 }
 
-// derived returns the columns that are computed from the name beside them, in the first rows of each server.
+// derived returns the columns that are computed from the name beside them in each row, of which the first ones
+// are asked for first: a column in which a player has chosen another text must not follow.
 func (d *drafter) derived(t *sqldb.Table, name string) (all []DerivedName) {
 	for _, c := range t.Writable() {
 		ways, rows := []string{"same", "lower", "upper"}, 0
-		for i, db := range d.having(t.Name, name, c.Name) {
-			text, where := d.reading(i, t.Name, name)
-			own := db.Tables[t.Name].Column(c.Name)
-			if c.Name == name || c.Family != sqldb.FamilyText || own.Family != sqldb.FamilyText {
-				ways = nil
-				break
-			}
-			q := db.SQL("SELECT ", text, ", COALESCE(", own.ReadExpression(db.Kind), ", '')", where, " <> '' LIMIT 500")
-			for _, row := range d.Rows(db, q) {
-				rows++
-				ways = slices.DeleteFunc(ways, func(as string) bool { return derive(as, row[0]) != row[1] })
+		for _, limit := range []string{" LIMIT 500", ""} {
+			for i, db := range d.having(t.Name, name, c.Name) {
+				own := db.Tables[t.Name].Column(c.Name)
+				if c.Name == name || c.Family != sqldb.FamilyText || own.Family != sqldb.FamilyText {
+					ways = nil
+				}
+				if len(ways) == 0 {
+					break
+				}
+				text, where := d.reading(i, t.Name, name)
+				q := db.SQL("SELECT ", text, ", ", own.ReadExpression(db.Kind), where, " <> ''", limit)
+				d.EachSteady(db, q, func(values []any) bool {
+					name, own := sqldb.Text(values[0]), sqldb.Text(values[1])
+					rows++
+					ways = slices.DeleteFunc(ways, func(as string) bool { return derive(as, name) != own })
+					return len(ways) > 0
+				})
 			}
 		}
 		if rows >= fewNames && len(ways) > 0 {

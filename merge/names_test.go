@@ -179,3 +179,34 @@ func TestWhatIsComputedFromANameFollowsIt(t *testing.T) {
 		}
 	})
 }
+
+// One player has chosen another text than the name, and has come late.
+func TestATextThatAPlayerHasChosenIsNotComputedFromTheName(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, shown VARCHAR(20), UNIQUE (name))"}
+		server := func(own string, chosen int) []string {
+			var rows []string
+			for n := range 520 {
+				name := fmt.Sprintf("%s Falk%d", own, n)
+				if n < 30 {
+					name = fmt.Sprintf("Eva Falk%d", n*len(own)%31)
+				}
+				shown := name
+				if n == chosen {
+					shown = "The Falcon"
+				}
+				rows = append(rows, fmt.Sprintf("('%s', '%s')", name, shown))
+			}
+			return []string{"INSERT INTO heroes (name, shown) VALUES " + strings.Join(rows, ", ")}
+		}
+		_, _, plan := small(t, target, schema, nil, server("Ai", -1), server("Bob", 510))
+		plan, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := plan.Tables["heroes"].Rename; r == nil || len(r.Derived) > 0 {
+			t.Fatalf("the rename is %+v", r)
+		}
+	})
+}

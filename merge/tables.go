@@ -111,9 +111,9 @@ func onlyPrimary(t *sqldb.Table) *sqldb.Column {
 // rowBy returns the column that tells which row of a table has a name: its primary key, or its identity.
 func rowBy(t *sqldb.Table) *sqldb.Column { return cmp.Or(onlyPrimary(t), identityOf(t)) }
 
-// identityOf returns the column whose numbers a database may have counted for the rows of a table: the primary
-// key, or the one other unique column of whole numbers. It is nil if there are none or several, or no such
-// table. A primary key that is no number is the identity of rows that have no other.
+// identityOf returns the column whose numbers a database may have counted for the rows of a table: the
+// primary key, or the one other unique column of whole numbers. It is nil if there are none or several, or no
+// such table. A primary key that is no number is the identity of rows that have no other.
 func identityOf(t *sqldb.Table) (found *sqldb.Column) {
 	if t == nil {
 		return nil
