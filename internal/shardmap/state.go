@@ -464,9 +464,11 @@ func exclusively(db *gorm.DB, do func(tx *gorm.DB) error) error {
 	}
 	held := false
 	err = db.Transaction(func(tx *gorm.DB) error {
-		// What is done under the lock waits for others as long as the application says.
-		err := execEach(tx, slices.Concat([]string{"SET LOCAL lock_timeout = '10s'"}, take,
-			[]string{"SET LOCAL lock_timeout TO DEFAULT"}))
+		// What is done under the lock waits for others as long as the application says, maybe in its session.
+		err := execEach(tx, slices.Concat([]string{
+			"SELECT set_config('snowflake.wait', current_setting('lock_timeout'), true)",
+			"SET LOCAL lock_timeout = '10s'",
+		}, take, []string{"SELECT set_config('lock_timeout', current_setting('snowflake.wait'), true)"}))
 		if held = dialect.Locked(err); err != nil {
 			return err
 		}

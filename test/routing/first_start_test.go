@@ -309,6 +309,32 @@ func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
 	})
 }
 
+// What waits for a lock of a table while a program has that of the map, such as one that asks for an old table, waits
+// as long as the application has set in its session.
+func TestTablesAreMadeWithTheLockTimeoutOfTheSession(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		dsn := target.Shared(t).DSN(t)
+		db := target.OpenDSN(t, dsn, nil, dbtest.MaxOpenConns(1))
+		must(t, db.Exec("SET lock_timeout = '1234ms'").Error, "SET")
+		leased(t, db)
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{Shards: 4, Databases: []*gorm.DB{db}},
+			&startOrder{}, &startLine{}, snowflakeplugin.Broadcast(&startLabel{}))
+		must(t, err, "NewRouter")
+		set := ""
+		must(t, db.Callback().Raw().Before("gorm:raw").Register("ask", func(tx *gorm.DB) {
+			if strings.HasPrefix(tx.Statement.SQL.String(), `CREATE TABLE "start_orders_`) {
+				row := tx.Statement.ConnPool.QueryRowContext(t.Context(), "SELECT current_setting('lock_timeout')")
+				must(t, row.Scan(&set), "current_setting")
+			}
+		}), "a callback")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate")
+		if set != "1234ms" {
+			t.Errorf("lock_timeout was %s", set)
+		}
+	})
+}
+
 // A program of an earlier version writes the records without the lock, and so does any program on a server that has
 // none.
 func TestAProgramWithoutTheLockMayRecordTheShardsFirst(t *testing.T) {
