@@ -288,7 +288,8 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 // and those who have changed the shard did not know it.
 func (r Registry) refuseLeft(tx *gorm.DB, missing []Record) error {
 	for residue, shard := range r.index {
-		for generation := range r.entries[shard].Generation {
+		// Generation 0 has the first shards only.
+		for generation := min(residue/r.FirstCount, 1); generation < r.entries[shard].Generation; generation++ {
 			for _, c := range missing {
 				rows, left := 0, Entry{Class{Residue: residue}, generation, 0, false}.TableOn(c.Name)
 				there, err := HasTable(tx.Statement.Context, tx, left)

@@ -107,6 +107,8 @@ func TestAutoMigrateRefusesAModelWhoseRowsWereLeftBehind(t *testing.T) {
 		must(t, admin.Exec("CREATE TABLE split_notes_01 (id bigint PRIMARY KEY)").Error, "the table")
 		must(t, admin.Exec("CREATE TABLE split_notes_03 (id bigint PRIMARY KEY)").Error, "the table")
 		must(t, admin.Exec("INSERT INTO split_notes_03 VALUES (3)").Error, "the row")
+		must(t, admin.Exec("CREATE TABLE split_notes_07 (id bigint PRIMARY KEY)").Error, "a table of no shard")
+		must(t, admin.Exec("INSERT INTO split_notes_07 VALUES (7)").Error, "its row")
 		for _, residue := range []int{1, 3} {
 			_, err := resharding.Split(t.Context(), before.router, resharding.Class{Residue: residue, Modulus: splitFrom}, 2)
 			must(t, err, "Split")
