@@ -254,8 +254,10 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 			if err != nil || len(missing) == 0 {
 				return err
 			}
-			if err := r.refuseLeft(tx, missing); err != nil {
-				return err
+			if len(missing) < len(r.Sharded) { // A database that has just come had no shard before.
+				if err := r.refuseLeft(tx, missing); err != nil {
+					return err
+				}
 			}
 			tx.Statement.ConnPool = sourceOf(tx, tx.Statement.Table)
 			return Alone(tx, func(tx *gorm.DB) error {

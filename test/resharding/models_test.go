@@ -2,6 +2,7 @@ package resharding_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -121,5 +122,36 @@ func TestAutoMigrateRefusesAModelWhoseRowsWereLeftBehind(t *testing.T) {
 		must(t, admin.Exec("DROP TABLE split_notes_03").Error, "DROP TABLE")
 		must(t, newer.router.AutoMigrate(t.Context()), "AutoMigrate afterwards")
 		must(t, newer.router.Check(t.Context()), "Check")
+	})
+}
+
+// Nothing can be left behind in a database that comes to the router, and there may be thousands of old tables.
+func TestADatabaseThatIsAddedIsNotAskedForOldTables(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, target dbtest.Target) {
+		dsn, start := starts(t, target)
+		before, _ := start(&splitOrder{}, &splitItem{})
+		must(t, before.router.AutoMigrate(t.Context()), "AutoMigrate")
+		_, err := resharding.Split(t.Context(), before.router, shardOne, 2)
+		must(t, err, "Split")
+		dbs := []*gorm.DB{target.OpenDSN(t, dsn, nil), target.OpenDSN(t, target.DSN(t), nil)}
+		leased(t, dbs[0])
+		must(t, dbs[1].Use(dbs[0].Plugins["snowflake"]), "Use")
+		var asked []string
+		must(t, dbs[1].Callback().Row().After("gorm:row").Register("note", func(tx *gorm.DB) {
+			asked = append(asked, fmt.Sprint(tx.Statement.Vars...))
+		}), "a callback")
+		r, err := snowflakeplugin.NewRouter(snowflakeplugin.ShardingConfig{
+			Shards: splitFrom, Databases: dbs, Place: func(int) int { return 0 },
+		}, &splitOrder{}, &splitItem{}, snowflakeplugin.Broadcast(&splitTag{}))
+		must(t, err, "NewRouter")
+		must(t, r.AutoMigrate(t.Context()), "AutoMigrate with another database")
+		for _, what := range asked {
+			if strings.Contains(what, "split_orders_01") {
+				t.Errorf("the new database was asked for %s", what)
+			}
+		}
+		_, err = resharding.Move(t.Context(), r, resharding.Class{Residue: 1, Modulus: 2 * splitFrom}, 1)
+		must(t, err, "Move")
 	})
 }
