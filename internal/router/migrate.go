@@ -366,7 +366,7 @@ func (g migrator) examine(ctx context.Context, e shardmap.Entry) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("snowflakeplugin: table %s in database %d: %w", table.Name, g.database, err)
+			return fmt.Errorf("table %s in database %d: %w", table.Name, g.database, err)
 		}
 	}
 	return nil

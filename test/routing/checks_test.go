@@ -297,6 +297,7 @@ func rowsOfAnotherTool(t *testing.T, target dbtest.Target) {
 		return err
 	}
 	refused("NewRouter", start())
+	says(t, start(), "sharding: table trade_items_0")
 	// One row among many that are right is found as well, by AutoMigrate also if it comes later.
 	for shard := range shards {
 		table := fmt.Sprintf("trade_items_%02d", shard)
