@@ -271,6 +271,29 @@ func TestAutoMigrateNeedsNoRightToMakeATableThatEarlierVersionsDidNotHave(t *tes
 	})
 }
 
+// Tools have made the tables, and this program uses some of them.
+func TestARouterNeedsNoRightToReadATableThatItDoesNotUse(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+		target = target.Privileged()
+		dsn := target.DSN(t)
+		admin := target.OpenDSN(t, dsn, nil)
+		leased(t, admin)
+		user, _, login := target.Login(t, admin, dsn)
+		for _, statement := range []string{
+			"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + user,
+			"CREATE TABLE start_lines_01 (id bigint PRIMARY KEY)",
+			"CREATE TABLE start_orders_01 (id bigint PRIMARY KEY)", "INSERT INTO start_orders_01 VALUES (2)",
+		} {
+			must(t, admin.Exec(statement).Error, statement)
+		}
+		startRouter(t, target, []string{login})
+		must(t, admin.Exec("GRANT SELECT ON start_orders_01 TO "+user).Error, "GRANT")
+		_, err := tryRouter(t, target, 4, login, []string{login})
+		wantErr(t, err, snowflakeplugin.ErrSharding, "NewRouter for rows of another tool")
+	})
+}
+
 // Another program was stopped while it has the lock. A start that makes nothing does not ask for it, and any other
 // waits for it once, and not once for each table.
 func TestAStartWaitsForTheLockOfTheMapOnceAndOnlyToMakeTables(t *testing.T) {
