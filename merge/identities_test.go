@@ -297,3 +297,30 @@ func TestAUniqueColumnBesideATextIsAnIdentity(t *testing.T) {
 		}
 	})
 }
+
+// A key with decimals is none that a database counts, such as the number of an account elsewhere. Other tables
+// then know a row by the whole number beside it.
+func TestAUniqueColumnBesideADecimalIsAnIdentity(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE players (account DECIMAL(20,0) NOT NULL, id INTEGER NOT NULL, mark VARCHAR(20) NOT NULL, PRIMARY KEY (account), UNIQUE (id))",
+			"CREATE TABLE pets (COUNTED, owner INTEGER NOT NULL, mark VARCHAR(20) NOT NULL)",
+		}
+		rows := func(server int) (all []string) {
+			for n := 3; n < 9; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO players VALUES (7656119%d%04d, %d, '%d %[2]d')", server, n, n, server),
+					fmt.Sprintf("INSERT INTO pets (owner, mark) VALUES (%d, '%d %[1]d')", n, server))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"players": {Policy: merge.Copy, Renumber: merge.Apart}, "pets": {Policy: merge.Copy, Renumber: merge.Apart},
+		}, rows(1), rows(2))
+		plan.Identities = map[string]*merge.Identity{"players": {Key: "id", In: []string{"pets.owner"}}}
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM players p JOIN pets c ON c.owner = p.id AND c.mark = p.mark"); n != 12 {
+			t.Errorf("%d of 12 lead to their player", n)
+		}
+	})
+}

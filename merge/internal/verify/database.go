@@ -549,6 +549,13 @@ func (r *relation) mentions(column string) bool {
 	})
 }
 
+// whole reports whether there is such a column and it has whole numbers only.
+func (c *column) whole() bool {
+	within := func(word string) bool { return strings.Contains(c.declared, word) }
+	return c != nil && c.class == classNumber && c.declared != "bit(1)" &&
+		!slices.ContainsFunc([]string{"bool", "num", "dec"}, within)
+}
+
 // holdsKeys reports whether a column is of a type that keys have.
 func (c *column) holdsKeys() bool {
 	return c.class == classNumber && strings.Contains(c.declared, "int") ||

@@ -208,34 +208,42 @@ type job struct {
 	differing int64 // rows that became one with a row that has other values
 }
 
-// counted reports whether the primary key is one whole number.
+// counted reports whether the primary key is one number.
 func (j *job) counted() bool {
-	id := j.identity()
-	return id != nil && slices.Equal(j.target.primary, []string{id.name})
+	primary := j.onlyPrimary()
+	return primary != nil && primary.class == classNumber
+}
+
+// onlyPrimary is the primary key, or nil if that is none or has several columns.
+func (j *job) onlyPrimary() *column {
+	if len(j.target.primary) != 1 {
+		return nil
+	}
+	return j.target.column(j.target.primary[0])
 }
 
 // identity is the column whose numbers were counted: the primary key, or the one other unique column of whole
 // numbers. It is nil without one.
-func (j *job) identity() (found *column) {
-	if len(j.target.primary) == 1 {
-		found = j.target.column(j.target.primary[0])
+func (j *job) identity() *column {
+	found, primary := (*column)(nil), j.onlyPrimary()
+	if primary.whole() {
+		return primary
 	}
-	if found == nil || found.class != classNumber {
-		found = nil
-		for _, k := range j.target.unique {
-			c := j.target.column(k.columns[0])
-			if len(k.columns) == 1 && c != nil && c.class == classNumber && c != found {
-				if found != nil {
-					return nil
-				}
-				found = c
-			}
+	for _, k := range j.target.unique {
+		c := j.target.column(k.columns[0])
+		if len(k.columns) != 1 || !c.whole() || c == found {
+			continue
 		}
+		if found != nil {
+			found = nil
+			break
+		}
+		found = c
 	}
 	if found == nil && j.plan.Counted != "" {
 		found = j.target.column(j.plan.Counted)
 	}
-	if found == nil || found.class != classNumber {
+	if found = cmp.Or(found, primary); found == nil || found.class != classNumber {
 		return nil
 	}
 	return found
