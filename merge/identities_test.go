@@ -324,3 +324,29 @@ func TestAUniqueColumnBesideADecimalIsAnIdentity(t *testing.T) {
 		}
 	})
 }
+
+// What leads to the number of a player does not lead to the name that is the key, so a copy of that would stay.
+func TestANumberBesideAKeyDoesNotSayWhoseNameIsCopied(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE players (name VARCHAR(20) NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (name), UNIQUE (id))",
+			"CREATE TABLE pets (COUNTED, owner INTEGER NOT NULL, owner_name VARCHAR(20) NOT NULL, FOREIGN KEY (owner) REFERENCES players (id))",
+		}
+		rows := []string{"INSERT INTO players VALUES ('Bob', 3)", "INSERT INTO pets (owner, owner_name) VALUES (3, 'Bob')"}
+		copied := merge.NameCopy{Table: "pets", Column: "owner_name", Ref: "owner"}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"players": {Policy: merge.Rename, Rename: &merge.RenamePlan{Column: "name", Copies: []merge.NameCopy{copied}},
+				Renumber: merge.Apart},
+			"pets": {Policy: merge.Copy, Renumber: merge.Apart},
+		}, rows, rows)
+		if _, found := problems(t, opened(t, plan)); len(found[merge.CodeNameCopy]) != 1 {
+			t.Fatalf("check says %v", found)
+		}
+		plan.Tables["players"].Rename.Copies[0].Ref = ""
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM players p JOIN pets c ON c.owner = p.id AND c.owner_name = p.name"); n != 2 {
+			t.Errorf("%d of 2 pets have the name of their owner", n)
+		}
+	})
+}

@@ -522,6 +522,18 @@ func (ws *workspace) followNames() {
 					Remedy: "remove the entry, and change such copies on their server; or another policy"})
 				continue
 			}
+			// Beside a key that is a text, other tables may know a row by its number.
+			elsewhere := func(ref sqldb.Reference) bool {
+				return ref.Parent == parent.name && slices.Equal(ref.Columns, []string{c.Ref}) &&
+					!slices.Equal(ref.Target, []string{id.Name})
+			}
+			if slices.ContainsFunc(j.refs, elsewhere) {
+				ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
+					Message: fmt.Sprintf("copies: %s.%s leads to another column than the primary key %s, so it does "+
+						"not say whose name is beside it", c.Table, c.Ref, id.Name),
+					Remedy: "remove ref: from the entry, and texts that are the name of any row on their server follow"})
+				continue
+			}
 			j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,
 				ref:   sqldb.Reference{Columns: []string{c.Ref}, Target: []string{id.Name}},
 				keyed: len(parent.target.Primary) == 1})
