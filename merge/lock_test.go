@@ -193,3 +193,45 @@ func TestACheckBelievesTheLockOfTheSameData(t *testing.T) {
 		}
 	})
 }
+
+// An archive has the same checksum whatever is in it, and a login that may read some columns only gets none.
+func TestALockSaysWhereAServerCannotTellWhetherItHasChanged(t *testing.T) {
+	t.Parallel()
+	schema := []string{"CREATE TABLE heroes (id INTEGER PRIMARY KEY, name VARCHAR(20))"}
+	rows := []string{"INSERT INTO heroes VALUES (1, 'Ai'), (2, 'Bob'), (4, 'Cy')"}
+	of := func(t *testing.T, plan *merge.Plan) string {
+		_, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lock.Data
+	}
+	t.Run("archive", func(t *testing.T) {
+		t.Parallel()
+		dbtest.Run(t, dbtest.ServersOf("mysql"), func(t *testing.T, target dbtest.Target) {
+			servers, _, plan := small(t, target, schema, nil, rows, rows)
+			if of(t, plan) == "" {
+				t.Error("it cannot tell without an archive")
+			}
+			if servers[1].Exec("CREATE TABLE deeds (what VARCHAR(20)) ENGINE=ARCHIVE").Error != nil {
+				t.Skip("it has no archives")
+			}
+			servers[1].exec(t, "INSERT INTO deeds VALUES ('a')")
+			if of(t, plan) != "" {
+				t.Error("it believes an archive")
+			}
+		})
+	})
+	t.Run("rights", func(t *testing.T) {
+		t.Parallel()
+		dbtest.Run(t, dbtest.ServersOf("postgres"), func(t *testing.T, target dbtest.Target) {
+			servers, _, plan := small(t, target, schema, nil, rows, rows)
+			user, _, login := target.Login(t, servers[1].DB, servers[1].dsn)
+			servers[1].exec(t, "GRANT SELECT (id, name) ON heroes TO "+user)
+			plan.Servers[1].DSN = login
+			if of(t, plan) != "" {
+				t.Error("it believes a table that it may not read")
+			}
+		})
+	})
+}
