@@ -45,7 +45,7 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 				same := func(own DerivedName) bool { return own.Column == c.Name }
 				if i := slices.IndexFunc(computed, same); i >= 0 {
 					found(table, OpenColumn{Column: c.Name, Candidate: parent + "." + r.Column,
-						As: asComputed + computed[i].As, Evidence: "by the first rows of each server"})
+						As: asComputed + computed[i].As, Evidence: "in all rows"})
 				} else if o := d.repeatedIn(t, c, place{parent, r.Column}); o.Evidence != "" {
 					found(table, o)
 				}
@@ -58,26 +58,30 @@ func (d *drafter) repeated(ctx context.Context, p *Plan, found func(table string
 	return nil
 }
 
-// derived returns the columns that are computed from the name beside them in each row, of which the first ones
-// are asked for first: a column in which a player has chosen another text must not follow.
+// derived returns the columns that are computed from the name beside them, in all rows. What leads to other
+// rows is none of them.
 func (d *drafter) derived(t *sqldb.Table, name string) (all []DerivedName) {
 	for _, c := range t.Writable() {
 		ways, rows := []string{"same", "lower", "upper"}, 0
-		for _, limit := range []string{" LIMIT 500", ""} {
+		if c.Name == name || c.Family != sqldb.FamilyText || d.refers(t, c.Name) {
+			continue
+		}
+		for _, limit := range []string{" LIMIT 500", ""} { // most columns are something else
+			rows = 0
 			for i, db := range d.having(t.Name, name, c.Name) {
+				text, where := d.reading(i, t.Name, name)
 				own := db.Tables[t.Name].Column(c.Name)
-				if c.Name == name || c.Family != sqldb.FamilyText || own.Family != sqldb.FamilyText {
+				if own.Family != sqldb.FamilyText {
 					ways = nil
 				}
 				if len(ways) == 0 {
 					break
 				}
-				text, where := d.reading(i, t.Name, name)
 				q := db.SQL("SELECT ", text, ", ", own.ReadExpression(db.Kind), where, " <> ''", limit)
 				d.EachSteady(db, q, func(values []any) bool {
-					name, own := sqldb.Text(values[0]), sqldb.Text(values[1])
 					rows++
-					ways = slices.DeleteFunc(ways, func(as string) bool { return derive(as, name) != own })
+					name, other := sqldb.Text(values[0]), sqldb.Text(values[1])
+					ways = slices.DeleteFunc(ways, func(as string) bool { return derive(as, name) != other })
 					return len(ways) > 0
 				})
 			}

@@ -180,32 +180,31 @@ func TestWhatIsComputedFromANameFollowsIt(t *testing.T) {
 	})
 }
 
-// One player has chosen another text than the name, and has come late.
-func TestATextThatAPlayerHasChosenIsNotComputedFromTheName(t *testing.T) {
+// A column that leads elsewhere is not computed from a name, nor is one that players may change by themselves.
+func TestWhatOnlyBeginsLikeANameIsNotComputedFromIt(t *testing.T) {
 	t.Parallel()
 	plans(t, func(t *testing.T, target dbtest.Target) {
-		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, shown VARCHAR(20), UNIQUE (name))"}
-		server := func(own string, chosen int) []string {
-			var rows []string
-			for n := range 520 {
-				name := fmt.Sprintf("%s Falk%d", own, n)
-				if n < 30 {
-					name = fmt.Sprintf("Eva Falk%d", n*len(own)%31)
-				}
-				shown := name
-				if n == chosen {
-					shown = "The Falcon"
-				}
-				rows = append(rows, fmt.Sprintf("('%s', '%s')", name, shown))
+		const all = 501
+		schema := []string{"CREATE TABLE logins (login VARCHAR(20) NOT NULL, PRIMARY KEY (login))",
+			"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, login VARCHAR(20), shown VARCHAR(20), " +
+				"same VARCHAR(20), UNIQUE (name), FOREIGN KEY (login) REFERENCES logins (login))"}
+		server := func(own int) []string {
+			var logins, heroes []string
+			for n := range all {
+				name := fmt.Sprintf("Falk%d", n*(own+1))
+				logins, heroes = append(logins, "('"+name+"')"), append(heroes,
+					fmt.Sprintf("('%s', '%[1]s', '%s', '%[1]s')", name, name+strings.Repeat("!", n/(all-1))))
 			}
-			return []string{"INSERT INTO heroes (name, shown) VALUES " + strings.Join(rows, ", ")}
+			return []string{"INSERT INTO logins VALUES " + strings.Join(logins, ", "),
+				"INSERT INTO heroes (name, login, shown, same) VALUES " + strings.Join(heroes, ", ")}
 		}
-		_, _, plan := small(t, target, schema, nil, server("Ai", -1), server("Bob", 510))
+		_, _, plan := small(t, target, schema, nil, server(1), server(2))
 		plan, _, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := plan.Tables["heroes"].Rename; r == nil || len(r.Derived) > 0 {
+		r := plan.Tables["heroes"].Rename
+		if want := []merge.DerivedName{{Column: "same", As: "same"}}; r == nil || !slices.Equal(r.Derived, want) {
 			t.Fatalf("the rename is %+v", r)
 		}
 	})
