@@ -209,3 +209,19 @@ func TestWhatOnlyBeginsLikeANameIsNotComputedFromIt(t *testing.T) {
 		}
 	})
 }
+
+// A new name fits into the columns that are computed from it, too.
+func TestNewNamesFitWhereTheyAreRepeated(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE heroes (COUNTED, name VARCHAR(20) NOT NULL, shown VARCHAR(8), UNIQUE (name))"}
+		rows := []string{"INSERT INTO heroes (name, shown) VALUES ('Falk1234', 'Falk1234')"}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{"heroes": {Policy: merge.Rename, Renumber: merge.Apart,
+			Rename: &merge.RenamePlan{Column: "name", Derived: []merge.DerivedName{{Column: "shown", As: "same"}}}}}, rows, rows)
+		run(t, open(t, plan))
+		if got := into.texts(t, "SELECT shown FROM heroes WHERE shown = name ORDER BY shown DESC"); fmt.Sprint(got) != "[Falk1234 Falk1.s2]" &&
+			fmt.Sprint(got) != "[Falk1.s2 Falk1234]" {
+			t.Errorf("the heroes are called %v", got)
+		}
+	})
+}

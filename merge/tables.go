@@ -220,10 +220,11 @@ func (j *tableJob) exempts() bool { return j.plan.Rename != nil && j.plan.Rename
 
 // renameLimit returns how many characters a name may have; 0: any number.
 func (j *tableJob) renameLimit() int {
-	p := j.plan.Rename
-	limit := j.target.Column(p.Column).MaxChars
-	if p.Max > 0 && (limit == 0 || p.Max < limit) {
-		limit = p.Max
+	limit := j.plan.Rename.Max
+	for _, name := range j.plan.Rename.writes() { // what is computed from it has to fit, too
+		if c := j.target.Column(name); c != nil && c.MaxChars > 0 && (limit == 0 || c.MaxChars < limit) {
+			limit = c.MaxChars
+		}
 	}
 	return limit
 }
