@@ -350,3 +350,29 @@ func TestANumberBesideAKeyDoesNotSayWhoseNameIsCopied(t *testing.T) {
 		}
 	})
 }
+
+// Where other tables lead to the text, even one of digits, nothing changes.
+func TestAKeyOfDigitsStaysBesideANumberThatChanges(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{
+			"CREATE TABLE players (code VARCHAR(20) NOT NULL, id INTEGER NOT NULL, mark VARCHAR(20) NOT NULL, PRIMARY KEY (code), UNIQUE (id))",
+			"CREATE TABLE homes (COUNTED, code VARCHAR(20) NOT NULL, owner INTEGER NOT NULL, mark VARCHAR(20) NOT NULL, " +
+				"FOREIGN KEY (code) REFERENCES players (code), FOREIGN KEY (owner) REFERENCES players (id))",
+		}
+		rows := func(server int) (all []string) {
+			for n := 3; n < 9; n++ {
+				all = append(all, fmt.Sprintf("INSERT INTO players VALUES ('%d0%d', %[2]d, '%[1]d %[2]d')", server, n),
+					fmt.Sprintf("INSERT INTO homes (code, owner, mark) VALUES ('%d0%d', %[2]d, '%[1]d %[2]d')", server, n))
+			}
+			return all
+		}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"players": {Policy: merge.Copy, Renumber: merge.Apart}, "homes": {Policy: merge.Copy, Renumber: merge.Apart},
+		}, rows(1), rows(2))
+		run(t, open(t, plan))
+		if n := into.number(t, "SELECT COUNT(*) FROM players p JOIN homes c ON c.owner = p.id AND c.mark = p.mark AND c.code = p.code"); n != 12 {
+			t.Errorf("%d of 12 lead to their player", n)
+		}
+	})
+}
