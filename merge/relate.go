@@ -531,7 +531,8 @@ func (ws *workspace) followNames() {
 				ws.problems = append(ws.problems, Problem{Code: CodeNameCopy, Table: parent.name, Column: r.Column,
 					Message: fmt.Sprintf("copies: %s.%s leads to another column than the primary key %s, so it does "+
 						"not say whose name is beside it", c.Table, c.Ref, id.Name),
-					Remedy: "remove ref: from the entry, and texts that are the name of any row on their server follow"})
+					Remedy: "remove ref: from the entry, and texts that are the name of any row on their server " +
+						"follow"})
 				continue
 			}
 			j.follows.names = append(j.follows.names, nameLink{column: c.Column, parent: parent.name,

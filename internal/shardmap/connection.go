@@ -43,7 +43,7 @@ func RefuseOpenSessions(ctx context.Context, database int, db *gorm.DB) error {
 		return nil
 	}
 	found, err := dialect.Texts(ctx, Source{db}, "SELECT CASE @@autocommit WHEN 0 THEN 'autocommit=1' ELSE "+
-		"'completion_type=0' END FROM DUAL WHERE @@autocommit = 0 OR @@completion_type <> 'NO_CHAIN'")
+		"'completion_type=0' END FROM DUAL WHERE @@autocommit = 0 OR @@completion_type NOT IN ('NO_CHAIN', '0')")
 	switch {
 	case err != nil:
 		return fmt.Errorf("database %d: %w", database, err)

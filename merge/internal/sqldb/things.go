@@ -99,8 +99,9 @@ func (d *DB) Plain(ctx context.Context, t *Table) (bool, error) {
 
 // Sums returns for each of some tables a text that is another one once a row has come, gone or changed, and
 // "" where the database cannot tell, as SQLite never can. PostgreSQL reads no values for it: each row has the
-// number of the transaction that wrote it, which means something in this server until it ends. Rows of a
-// foreign table, which may be a part of another one, have none.
+// number of the transaction that wrote it, which means something in this server until it ends. So has each
+// column, of which a new one may have a value in rows that nobody has written. Rows of a foreign table, which
+// may be a part of another one, have none.
 func (d *DB) Sums(ctx context.Context, tables []string) ([]string, error) {
 	sums, q, between := make([]string, len(tables)), d.SQL(), ""
 	switch {
@@ -110,8 +111,9 @@ func (d *DB) Sums(ctx context.Context, tables []string) ([]string, error) {
 		q.Add("CHECKSUM TABLE ", d.Kind.QuoteAll(tables))
 	default:
 		q.Add("SELECT n, CASE WHEN EXISTS (SELECT 1 FROM pg_class WHERE relkind = 'f') THEN '' ",
-			"ELSE concat(x, ' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database ",
-			"WHERE datname = current_database())) END FROM (")
+			"ELSE concat_ws(' ', x, pg_postmaster_start_time(), (SELECT oid FROM pg_database ",
+			"WHERE datname = current_database()), (SELECT SUM(hashint8(xmin::text::bigint)) FROM pg_attribute ",
+			"WHERE attrelid >= 16384)) END FROM (")
 		for i, table := range tables {
 			q.Add(between, "SELECT ", strconv.Itoa(i), " AS n, SUM(hashint8(xmin::text::bigint)) AS x FROM ",
 				d.Kind.Quote(table))

@@ -338,11 +338,16 @@ func (u *union) add(n int, from string, list ...string) {
 	u.parts = append(u.parts, question{n, list, from})
 }
 
+// united is how many numbers one statement asks for. PostgreSQL takes minutes to plan some hundreds.
+const united = 40
+
 // each calls fn with each answer.
 func (u *union) each(ctx context.Context, fn func(n int, numbers []int64)) {
-	const united = 20
-	for some := range slices.Chunk(u.parts, united) {
-		most := len(slices.MaxFunc(some, func(a, b question) int { return len(a.list) - len(b.list) }).list)
+	most := 1
+	for _, q := range u.parts {
+		most = max(most, len(q.list))
+	}
+	for some := range slices.Chunk(u.parts, max(united/most, 1)) {
 		var texts []string
 		for _, q := range some {
 			texts = append(texts, fmt.Sprintf("SELECT %d, %s%s%s", q.n, strings.Join(q.list, ", "),
