@@ -171,11 +171,11 @@ func checksOfTheModel(t *testing.T, target dbtest.Target) {
 
 func migratesAgain(t *testing.T, target dbtest.Target) {
 	dsn, plugin := target.DSN(t), snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	s := routerAt(t, target, dsn, plugin, shards, &narrowNote{})
+	s := routerAt(t, target, dsn, plugin, &narrowNote{})
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
 	must(t, s.router.Create(t.Context(), &narrowNote{ID: s.id(1), Text: "a"}), "Create")
 	// A new version of the program has another model. GORM rebuilds tables for that on SQLite.
-	next := routerAt(t, target, dsn, plugin, shards, &wideNote{})
+	next := routerAt(t, target, dsn, plugin, &wideNote{})
 	for range 2 {
 		must(t, next.router.AutoMigrate(t.Context()), "AutoMigrate")
 		must(t, next.router.Check(t.Context()), "Check")
@@ -189,10 +189,10 @@ func migratesAgain(t *testing.T, target dbtest.Target) {
 
 // routerAt returns a router on a database that others use as well. It does not create the tables.
 func routerAt(
-	t *testing.T, target dbtest.Target, dsn string, plugin *snowflakeplugin.Plugin, n int, models ...any,
+	t *testing.T, target dbtest.Target, dsn string, plugin *snowflakeplugin.Plugin, models ...any,
 ) *sharded {
 	t.Helper()
-	s, err := tryRouterAt(t, target, dsn, plugin, n, models...)
+	s, err := tryRouterAt(t, target, dsn, plugin, shards, models...)
 	must(t, err, "NewRouter")
 	return s
 }
@@ -303,7 +303,7 @@ func rowsOfAnotherTool(t *testing.T, target dbtest.Target) {
 		table := fmt.Sprintf("trade_items_%02d", shard)
 		must(t, filled.Exec(fmt.Sprintf("DELETE FROM %s WHERE id %% %d <> %d", table, shards, shard)).Error, "DELETE")
 	}
-	s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), shards, &tradeItem{})
+	s := routerAt(t, target, dsn, snowflakeplugin.New(snowflakeplugin.WithNode(1)), &tradeItem{})
 	must(t, filled.Exec("INSERT INTO trade_items_02 VALUES (21, 0, 'a')").Error, "INSERT")
 	refused("NewRouter for one wrong row", start())
 	refused("AutoMigrate of one wrong row", s.router.AutoMigrate(t.Context()))
@@ -318,7 +318,7 @@ func rowsOfAnotherTool(t *testing.T, target dbtest.Target) {
 
 func tablesOfAnotherNumber(t *testing.T, target dbtest.Target) {
 	dsn, plugin := target.DSN(t), snowflakeplugin.New(snowflakeplugin.WithNode(1))
-	s := routerAt(t, target, dsn, plugin, shards, &refund{})
+	s := routerAt(t, target, dsn, plugin, &refund{})
 	must(t, s.router.AutoMigrate(t.Context()), "AutoMigrate")
 	suite.PlainExec(t, s.dbs[0], "DROP TABLE snowflake_shards") // as in a backup without it
 	_, err := tryRouterAt(t, target, dsn, plugin, 2, &refund{})
