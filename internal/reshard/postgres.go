@@ -83,7 +83,7 @@ func postgresTraits() traits {
 				"('the index for the replica identity of ', c.relreplident = 'i'), ('the access method of ', " +
 				"c.relam <> (SELECT oid FROM pg_am WHERE amname = " +
 				"current_setting('default_table_access_method'))), " +
-				// An INSERT that leaves out what is there takes none.
+				// PostgreSQL refuses such a constraint for ON CONFLICT, by which rows are copied.
 				"('a deferrable constraint of ', " +
 				"EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND NOT indimmediate)), " +
 				"('the kind of ', c.relkind <> 'r' OR c.relpersistence <> 'p'), ('the parent or child of ', " +

@@ -245,7 +245,7 @@ func (r *Router) AutoMigrate(ctx context.Context) error {
 	return whenFree(func() error { return registry.RecordMissing(ctx) })
 }
 
-// whenFree does something again that a server has given up for what others do. A cutover changes the same
+// whenFree repeats what a server has given up because of other transactions. A cutover changes the same
 // records, and programs that start at the same time write the same notes.
 func whenFree(do func() error) error {
 	for try := 1; ; try++ {

@@ -254,7 +254,7 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 			if err != nil || len(missing) == 0 {
 				return err
 			}
-			if len(missing) < len(r.Sharded) { // A database that has just come had no shard before.
+			if len(missing) < len(r.Sharded) { // A database that was just added had no shard before.
 				if err := r.refuseLeft(tx, missing); err != nil {
 					return err
 				}
@@ -286,8 +286,8 @@ func (r Registry) RecordMissing(ctx context.Context) error {
 	return nil
 }
 
-// refuseLeft refuses a new model that has rows in a table of an earlier map. It was made past AutoMigrate,
-// and those who have changed the shard did not know it.
+// refuseLeft refuses a new model that has rows in a table of an earlier map. Somebody made that table without
+// AutoMigrate, so the program that changed the shard did not know it.
 func (r Registry) refuseLeft(tx *gorm.DB, missing []Record) error {
 	for residue, shard := range r.index {
 		// Generation 0 has the first shards only.
