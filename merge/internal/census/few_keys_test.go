@@ -93,3 +93,25 @@ func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
 		}
 	})
 }
+
+// A server has a handful of worlds, which its logs name by a short word, and another number of them than others have.
+func TestAColumnIsAskedAboutIfItHasAllOfTheFewKeysOfEachServer(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, worlds int) []string {
+			statements := []string{"CREATE TABLE worlds (nr INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20))",
+				"CREATE TABLE folk (nr INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20))",
+				"CREATE TABLE deeds (wd INTEGER, act INTEGER, grade INTEGER)"}
+			for n := range worlds {
+				statements = append(statements, fmt.Sprintf("INSERT INTO worlds VALUES (%d, 'w%d')", n+1, n))
+			}
+			for n := range 70 + 9*seed {
+				statements = append(statements, fmt.Sprintf("INSERT INTO folk VALUES (%d, 'f%d')", n+1, n),
+					fmt.Sprintf("INSERT INTO deeds VALUES (%d, %d, %d)", 1+pick(seed+n, worlds), 1+n%4, 1+pick(n, 9+seed)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 4), server(2, 6)), map[string]string{
+			"deeds.wd": "perhaps worlds.nr", "deeds.act": "plain", "deeds.grade": "plain"})
+	})
+}

@@ -99,6 +99,8 @@ func (c *Census) judgeRows(col Column, matches []match) []Finding {
 			why = "no database counts these keys, and they go as far as those"
 		case c.differ(col, m):
 			why = "no two rows have the same"
+		case c.repeats(col, m):
+			why = "each key is there, and servers have different numbers of keys"
 		default:
 			continue
 		}
@@ -342,6 +344,19 @@ func (c *Census) differ(col Column, m match) bool {
 		rare += n * n / 2 / room // so many numbers of this range differ by chance once in e to this
 	}
 	return rare >= 3
+}
+
+// repeats reports whether rows have all keys of another table, and some rows the same one: other than ranks.
+func (c *Census) repeats(col Column, m match) bool {
+	if col.Table == m.key.Table || !m.exhausts() || c.installed[m.key.Table] {
+		return false
+	}
+	for i := range c.filled(col) {
+		if c.rows[serverKey{i, Column{Table: col.Table}}] < 2*c.spans[col][i].distinct {
+			return false
+		}
+	}
+	return true
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
