@@ -19,7 +19,7 @@ import (
 func (c *Census) judge(col Column, matches []match) []Finding {
 	slices.SortStableFunc(matches, func(a, b match) int {
 		return cmp.Or(before(a.full(), b.full()), cmp.Compare(b.score(), a.score()),
-			before(c.isAbove(a.key, b.key), c.isAbove(b.key, a.key)))
+			cmp.Compare(unsaid(a), unsaid(b)), before(c.isAbove(a.key, b.key), c.isAbove(b.key, a.key)))
 	})
 	if !slices.ContainsFunc(c.spans[col], func(s span) bool { return s.distinct > 0 }) {
 		return []Finding{{Column: col, Verdict: None}}
@@ -55,6 +55,14 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 		all = append(all, Finding{Column: col, Verdict: Plain})
 	}
 	return all
+}
+
+// unsaid is how many words a table has, of which a column names one: user_staff is no badge of a user.
+func unsaid(m match) int {
+	if m.named != 2 {
+		return 0
+	}
+	return len(wordsOf(m.key.Table))
 }
 
 // judgeWhole makes the findings about a column all of whose values are keys of the first table. There are

@@ -1005,6 +1005,12 @@ func (m match) capped() bool {
 	})
 }
 
+// fixed reports whether all rows of several servers have one number, as a limit that nobody has changed.
+func (m match) fixed() bool {
+	several := func(a against) bool { return a.values > 1 }
+	return len(m.servers) > 1 && m.capped() && !slices.ContainsFunc(m.servers, several)
+}
+
 // byEnd reports whether nothing but the end of the values speaks for a match.
 func (m match) byEnd() bool {
 	return m.dense() && !m.follows() && m.named == 0 && !m.called && !m.begins && -m.chance() < 3
@@ -1052,7 +1058,7 @@ func (m match) possible() bool {
 	case m.sampled:
 		return false
 	case m.full():
-		return m.ends || m.called || m.begins || m.score() >= 3 || m.dense() && !m.capped()
+		return m.ends || m.called || m.begins || m.score() >= 3 && !m.fixed() || m.dense() && !m.capped()
 	case m.tells(): // some of the rows that it refers to were deleted
 		return hits*2 >= values
 	case m.named < 2 && m.goesOn():
