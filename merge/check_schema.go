@@ -182,8 +182,8 @@ func (c *schemaCheck) columns() {
 		c.report.problemIf(j.target.Engine != "", Problem{Code: CodeEngine, Server: c.ws.target.Name,
 			Table: j.name, Message: "its engine " + j.target.Engine + " has no transactions, so a run that ends " +
 				"early could write rows twice or lose them",
-			Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB in the target; after " +
-				"verify it can be changed back"})
+			Remedy: "ALTER TABLE " + c.ws.target.Kind.Quote(j.name) + " ENGINE=InnoDB, ROW_FORMAT=DEFAULT in the " +
+				"target; after verify it can be changed back"})
 		for _, k := range j.target.Keys() {
 			c.report.problemIf(k.Manifold(), Problem{Code: CodeUncheckable, Server: c.ws.target.Name, Table: j.name,
 				Column: k.Name, Message: "it is unique in every element of an array, so rows cannot be compared in " +
