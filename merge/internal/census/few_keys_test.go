@@ -111,7 +111,9 @@ func TestAColumnIsAskedAboutIfItHasAllOfTheFewKeysOfEachServer(t *testing.T) {
 			}
 			return statements
 		}
-		expect(t, taken(t, target, server(1, 4), server(2, 6)), map[string]string{
+		young := []string{"CREATE TABLE worlds (nr INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20))",
+			"CREATE TABLE deeds (wd INTEGER)", "INSERT INTO worlds VALUES (1, 'w'), (2, 'v')", "INSERT INTO deeds VALUES (2)"}
+		expect(t, taken(t, target, server(1, 4), server(2, 6), young), map[string]string{
 			"deeds.wd": "perhaps worlds.nr", "deeds.act": "plain", "deeds.grade": "plain"})
 	})
 }

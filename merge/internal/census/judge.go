@@ -354,17 +354,14 @@ func (c *Census) differ(col Column, m match) bool {
 	return rare >= 3
 }
 
-// repeats reports whether rows have all keys of another table, and some rows the same one: other than ranks.
+// repeats reports whether rows have all keys of another table, and most the same as others: other than ranks.
 func (c *Census) repeats(col Column, m match) bool {
-	if col.Table == m.key.Table || !m.exhausts() || c.installed[m.key.Table] {
-		return false
-	}
+	rows, values := int64(0), int64(0)
 	for i := range c.filled(col) {
-		if c.rows[serverKey{i, Column{Table: col.Table}}] < 2*c.spans[col][i].distinct {
-			return false
-		}
+		rows += c.rows[serverKey{i, Column{Table: col.Table}}]
+		values += c.spans[col][i].distinct
 	}
-	return true
+	return rows >= 2*values && m.exhausts() && col.Table != m.key.Table && !c.installed[m.key.Table]
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
