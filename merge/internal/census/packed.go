@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/snowflakeplugin/snowflakeplugin/merge/internal/sqldb"
 )
@@ -84,7 +85,8 @@ func (p *packer) find(table string, open func(column string) bool) []Finding {
 			}
 			switch {
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON || fractional(col) ||
-				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL: // arrays, ltree, columns without a type
+				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL, // arrays, ltree, columns without a type
+				col.Family == sqldb.FamilyBytes && d.Kind != sqldb.PostgreSQL:
 				p.texts(i, t, col)
 			case usable(col) && !col.Counts() && spans != nil && open(col.Name):
 				s := spans[i] // a counter may begin at a round number
@@ -285,7 +287,8 @@ var (
 // wholeText is how a text is called that is one number, and so the key itself.
 const wholeText = ""
 
-// texts looks at the digits of documents, of lists, and of texts that are the same but for the digits.
+// texts looks at the digits of documents, of lists, and of texts that are the same but for the digits. Some games
+// keep their texts as bytes.
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
@@ -293,8 +296,12 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
 		text := sqldb.Text(values[0])
-		if fractional(col) {
+		switch {
+		case fractional(col):
 			text, whole = wholeNumber(text)
+		case col.Family == sqldb.FamilyBytes:
+			control := func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
+			whole = utf8.ValidString(text) && !strings.ContainsFunc(text, control)
 		}
 		if !seen[text] { // another one says nothing new
 			seen[text], all = true, append(all, text)
