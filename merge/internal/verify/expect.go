@@ -324,6 +324,9 @@ func (e *expecter) inside(r reference, parent *job, values []any, changes map[in
 		now, _ = e.followed(r, parent, textOf(changes[pos]))
 	}
 	changes[pos] = now
+	if _, isBytes := values[pos].([]byte); isBytes { // SQLite tells them from a text
+		changes[pos] = []byte(now)
+	}
 	e.passed[pos] = append(e.passed[pos], here)
 }
 
