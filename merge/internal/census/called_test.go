@@ -329,3 +329,19 @@ func TestAColumnIsAskedAboutForTheTableThatItNamesWholly(t *testing.T) {
 			"bans.user_staff_id": "perhaps users.id", "bans.mod_id": "plain, perhaps users.id", "bans.max_rooms": "plain"})
 	})
 }
+
+// Badges and pictures have slots, and nobody counts these.
+func TestAFewNumbersAreNoKeysForCertainBecauseAKeyThatNobodyCountsIsCalledSo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := []string{"CREATE TABLE pictures (slot_id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(9))",
+			"CREATE TABLE badges (" + countedKey(target) + ", slot_id INTEGER)"}
+		for n := range 40 {
+			if n < 4 {
+				server = append(server, fmt.Sprintf("INSERT INTO pictures VALUES (%d, 'n%d')", n+1, n))
+			}
+			server = append(server, fmt.Sprintf("INSERT INTO badges (id, slot_id) VALUES (%d, %d)", 500+n, n%3))
+		}
+		expect(t, taken(t, target, server, server), map[string]string{"badges.slot_id": "perhaps pictures.slot_id when slot_id <> 0"})
+	})
+}

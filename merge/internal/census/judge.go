@@ -70,7 +70,7 @@ func unsaid(m match) int {
 func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
 	best := matches[0]
 	rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
-	if best.certain() && !rival {
+	if best.certain() && !rival && !(c.shared(col, best.key) && -best.chance() < 1) {
 		return []Finding{c.finding(col, Reference, best, "")}
 	}
 	possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
@@ -92,6 +92,15 @@ func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
 		all = append(all, c.finding(col, Possible, best, ""))
 	}
 	return all
+}
+
+// shared reports whether a column has the name of a key that no database counts and that is called like nothing in the
+// name of its table, such as the slot of a picture: other things have one as well.
+func (c *Census) shared(col, key Column) bool {
+	return !c.counts(key) && strings.EqualFold(col.Name, key.Name) &&
+		!slices.ContainsFunc(wordsOf(key.Table), func(word string) bool {
+			return strings.Contains(strings.ToLower(key.Name), word)
+		})
 }
 
 // judgeRows finds the first key for which the rows speak, where the values alone say nothing.
