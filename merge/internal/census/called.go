@@ -412,8 +412,8 @@ func isYesOrNo(words []string) bool {
 // people are the last words of the names of such columns.
 const people = " account acct admin attacker author banner bidder buyer by captain character creator " +
 	"defender editor friend founder giver gm heir holder husband inviter killer leader lover member mod " +
-	"moderator owner partner player poster receiver recipient recruiter referer referrer seller sender spouse " +
-	"staff target user victim who whom wife winner writer "
+	"moderator owner partner player poster receiver recipient recruiter referer referrer seller sender " +
+	"spouse staff target user victim who whom wife winner writer "
 
 // idFirst finds the id at the beginning of a name.
 var idFirst = regexp.MustCompile("^(?:[iI][dD]_+|[iI]d([A-Z]))(.+)$")

@@ -325,8 +325,9 @@ func TestAColumnIsAskedAboutForTheTableThatItNamesWholly(t *testing.T) {
 			}
 			return statements
 		}
-		expect(t, taken(t, target, server(1), server(8)), map[string]string{"bans.user_id": "users.id",
-			"bans.user_staff_id": "perhaps users.id", "bans.mod_id": "plain, perhaps users.id", "bans.max_rooms": "plain"})
+		expect(t, taken(t, target, server(1), server(8)), map[string]string{
+			"bans.user_id": "users.id", "bans.user_staff_id": "perhaps users.id",
+			"bans.mod_id": "plain, perhaps users.id", "bans.max_rooms": "plain"})
 	})
 }
 
@@ -342,6 +343,7 @@ func TestAFewNumbersAreNoKeysForCertainBecauseAKeyThatNobodyCountsIsCalledSo(t *
 			}
 			server = append(server, fmt.Sprintf("INSERT INTO badges (id, slot_id) VALUES (%d, %d)", 500+n, n%3))
 		}
-		expect(t, taken(t, target, server, server), map[string]string{"badges.slot_id": "perhaps pictures.slot_id when slot_id <> 0"})
+		expect(t, taken(t, target, server, server), map[string]string{
+			"badges.slot_id": "perhaps pictures.slot_id when slot_id <> 0"})
 	})
 }

@@ -72,14 +72,16 @@ func TestTextsThatAreKeptAsBytesAreAskedAbout(t *testing.T) {
 			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
 				"CREATE TABLE blocks (crew BLOB, extra BLOB, packed BLOB)"}
 			for n := 1; n <= heroes; n++ {
-				first, second := 1+pick(seed+n, heroes), 1+pick(seed*1000+7*n, heroes)
-				statements = append(statements, fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", 100+3*n, 1+pick(n, 60)),
-					fmt.Sprintf(`INSERT INTO blocks VALUES ('%d,%d', '{"by":%d}', x'00%x00')`, 100+3*first, 100+3*second, 100+3*second,
-						fmt.Sprint(100+3*first)))
+				first, second := 103+3*pick(seed+n, heroes), 103+3*pick(seed*1000+7*n, heroes)
+				statements = append(statements,
+					fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", 100+3*n, 1+pick(n, 60)),
+					fmt.Sprintf(`INSERT INTO blocks VALUES ('%d,%d', '{"by":%d}', x'00%x00')`, first, second, second,
+						fmt.Sprint(first)))
 			}
 			return statements
 		}
 		found := taken(t, target, server(1, 300), server(2, 200))
-		expect(t, found, map[string]string{"blocks.crew": "perhaps heroes.id as list ,", "blocks.extra": "perhaps heroes.id", "blocks.packed": ""})
+		expect(t, found, map[string]string{"blocks.crew": "perhaps heroes.id as list ,",
+			"blocks.extra": "perhaps heroes.id", "blocks.packed": ""})
 	})
 }

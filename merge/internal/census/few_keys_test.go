@@ -94,7 +94,7 @@ func TestAFewKeysInTextsAreAskedAboutIfTheyCannotBeChance(t *testing.T) {
 	})
 }
 
-// A server has a handful of worlds, which its logs name by a short word, and another number of them than others have.
+// A server has a handful of worlds, and another number of them than others. Logs name them by a short word.
 func TestAColumnIsAskedAboutIfItHasAllOfTheFewKeysOfEachServer(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
@@ -107,12 +107,14 @@ func TestAColumnIsAskedAboutIfItHasAllOfTheFewKeysOfEachServer(t *testing.T) {
 			}
 			for n := range 70 + 9*seed {
 				statements = append(statements, fmt.Sprintf("INSERT INTO folk VALUES (%d, 'f%d')", n+1, n),
-					fmt.Sprintf("INSERT INTO deeds VALUES (%d, %d, %d)", 1+pick(seed+n, worlds), 1+n%4, 1+pick(n, 9+seed)))
+					fmt.Sprintf("INSERT INTO deeds VALUES (%d, %d, %d)", 1+pick(seed+n, worlds), 1+n%4,
+						1+pick(n, 9+seed)))
 			}
 			return statements
 		}
 		young := []string{"CREATE TABLE worlds (nr INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20))",
-			"CREATE TABLE deeds (wd INTEGER)", "INSERT INTO worlds VALUES (1, 'w'), (2, 'v')", "INSERT INTO deeds VALUES (2)"}
+			"CREATE TABLE deeds (wd INTEGER)", "INSERT INTO worlds VALUES (1, 'w'), (2, 'v')",
+			"INSERT INTO deeds VALUES (2)"}
 		expect(t, taken(t, target, server(1, 4), server(2, 6), young), map[string]string{
 			"deeds.wd": "perhaps worlds.nr", "deeds.act": "plain", "deeds.grade": "plain"})
 	})

@@ -94,8 +94,8 @@ func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
 	return all
 }
 
-// shared reports whether a column has the name of a key that no database counts and that is called like nothing in the
-// name of its table, such as the slot of a picture: other things have one as well.
+// shared reports whether a column has the name of a key that no database counts and that is called like
+// nothing in the name of its table, such as the slot of a picture: other things have one as well.
 func (c *Census) shared(col, key Column) bool {
 	return !c.counts(key) && strings.EqualFold(col.Name, key.Name) &&
 		!slices.ContainsFunc(wordsOf(key.Table), func(word string) bool {

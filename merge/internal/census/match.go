@@ -1034,8 +1034,8 @@ func (m match) fills() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
 }
 
-// exhausts reports whether the values are all keys, so on two servers that have different numbers of them, and
-// keys on each. No kind, which means the same on all servers, ends where the few worlds of each server do.
+// exhausts reports whether the values are keys on each server, and all of them on two that have different
+// numbers of them. No kind, which means the same on all servers, ends where the few worlds of each do.
 func (m match) exhausts() bool {
 	const few = 3
 	least, most := int64(math.MaxInt64), int64(0)

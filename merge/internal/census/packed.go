@@ -287,8 +287,8 @@ var (
 // wholeText is how a text is called that is one number, and so the key itself.
 const wholeText = ""
 
-// texts looks at the digits of documents, of lists, and of texts that are the same but for the digits. Some games
-// keep their texts as bytes.
+// texts looks at the digits of documents, of lists, and of texts that are the same but for the digits, also
+// if a game keeps them as bytes.
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
