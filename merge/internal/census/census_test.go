@@ -526,6 +526,34 @@ func TestALongTableHidesNoReference(t *testing.T) {
 	})
 }
 
+// Logs go on to name accounts that were deleted. Hours without such a line are none that tell what a line refers to.
+func TestKindsOfRowsOfWhichNoneLeadsToWhatWasDeletedAreNoCondition(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, first int) []string {
+			statements := []string{"CREATE TABLE accounts (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (account INTEGER, hour INTEGER)"}
+			var accounts []int
+			for n := range 60 {
+				if pick(seed+n, 5) > 1 {
+					accounts = append(accounts, first+n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO accounts VALUES (%d)", first+n))
+				}
+			}
+			for n := range 90 {
+				account := accounts[pick(seed+3*n, len(accounts))]
+				if n%18 == 0 {
+					account = first + pick(seed+n, 60)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO logs VALUES (%d, %d)", account, pick(seed+7*n, 24)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 100001), server(9000, 1003)), map[string]string{
+			"logs.account": "perhaps accounts.id"})
+	})
+}
+
 // The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
 // That those which are worn belong to heroes is no condition, since other things do as well.
 func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {

@@ -976,6 +976,9 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		}
 		others.add(part)
 	}
+	if len(whole.kinds) > 0 && len(found) > fewKinds && !whole.tellsMore(found) {
+		return whole, false
+	}
 	if len(whole.kinds) == 0 {
 		// Unless the other rows have fewer keys than by chance, or these go as far as the keys, this is not
 		// what tells the rows that refer.
@@ -996,6 +999,23 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		whole.when = c.ordinary(col, c.bare(col))
 	}
 	return whole, true
+}
+
+// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer. Where a few
+// rows of any kind lead to what was deleted, the kinds without such a row are no choice, as some hours of a log.
+func (a conditional) tellsMore(kinds map[string]match) bool {
+	var all match
+	for _, part := range kinds {
+		all.add(part)
+	}
+	values, hits := all.counts()
+	expected := 0.0 // values in the kinds that have no such row by chance
+	for _, part := range kinds {
+		n, _ := part.counts()
+		expected += float64(n) * math.Pow(float64(hits)/float64(values), float64(n))
+	}
+	chosen, _ := a.counts()
+	return float64(chosen) >= 1.5*expected
 }
 
 // selections compares the values that a column has in the rows of each value of another column with the keys
