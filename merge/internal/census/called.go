@@ -441,3 +441,35 @@ func wordsIn(name string) []string {
 	}
 	return words
 }
+
+// isCalled reports whether a column is called like a table, as guild1 and last_guild_id are like guilds.
+func isCalled(col, key Column) bool {
+	column, words := wordsIn(col.Name), wordsOf(key.Table)
+	if len(column) > 1 && column[len(column)-1] == "id" {
+		column = column[:len(column)-1]
+	}
+	last := column[max(0, len(column)-len(words)):]
+	called := strings.Join(column, "") == strings.Join(words, "") || slices.Equal(last, words)
+	return called && col.Table != key.Table
+}
+
+// isClass reports whether a kind is written as frameworks write the names of classes, and not as a word.
+func isClass(kind string) bool {
+	kind = withoutModules(kind)
+	return strings.ToLower(kind[:1]) != kind[:1] && strings.ToUpper(kind) != kind
+}
+
+// withoutModules returns the name of a class without the modules before it.
+func withoutModules(kind string) string { return kind[strings.LastIndexAny(kind, `.:\/`)+1:] }
+
+// stem returns what the names of a column of keys and of the column of their kinds have in common.
+func stem(name string) string {
+	name = "_" + strings.ToLower(name)
+	if i := strings.LastIndex(name, "_"); i >= 0 {
+		switch name[i+1:] {
+		case "id", "key", "type", "kind", "class", "model", "table":
+			return name[:i]
+		}
+	}
+	return name
+}

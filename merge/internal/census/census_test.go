@@ -155,7 +155,7 @@ func taken(t *testing.T, target dbtest.Target, servers ...[]string) map[string]s
 		words := map[census.Verdict]string{census.None: "none", census.Plain: "plain",
 			census.Possible: "perhaps " + f.Parent.String(), census.Reference: f.Parent.String()}
 		text := words[f.Verdict]
-		if strings.HasPrefix(f.As, "list ") {
+		if strings.HasPrefix(f.As, "list ") || strings.HasPrefix(f.As, "bits 32-") {
 			text += " as " + f.As
 		}
 		if f.When != "" {

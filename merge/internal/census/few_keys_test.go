@@ -54,6 +54,31 @@ func TestAKindOfRowsIsAskedAboutIfItHasFewKeysThatBeginHigh(t *testing.T) {
 	})
 }
 
+// The parties of a game have all numbers from 1, and so has the place in a party that shares a number with its key.
+// A text has the name of the table before the key, and each server has a few clans only.
+func TestFewOrDenseKeysAreAskedAboutIfTheNumberOrTheTextSaysThatThereIsOne(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, parties, clans int) []string {
+			statements := []string{"CREATE TABLE parties (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE clans (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (packed BIGINT, wide BIGINT, about VARCHAR(60))"}
+			for n := range parties {
+				place, clan := 1+pick(seed+n, 80), 1+n%clans
+				statements = append(statements, fmt.Sprintf("INSERT INTO parties VALUES (%d)", 1+n),
+					fmt.Sprintf("INSERT INTO logs VALUES (%d, %d, 'clan:%d')", (1+n)<<32|place, 7<<40+n<<32, clan+clan/2))
+				if n < clans {
+					statements = append(statements, fmt.Sprintf("INSERT INTO clans VALUES (%d)", clan+clan/2))
+				}
+			}
+			return statements
+		}
+		found := taken(t, target, server(1, 240, 7), server(9, 160, 5))
+		expect(t, found, map[string]string{"logs.packed": "plain, perhaps parties.id as bits 32-62",
+			"logs.about": "perhaps clans.id", "logs.wide": "plain"})
+	})
+}
+
 // A hero and his clan share a number, and where there is no hero, a number below these stands alone.
 func TestKeysInBitsAreAskedAboutAmongNumbersThatAreTooSmallForThem(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,7 @@ func (p *packer) numbers(server int, col Column) {
 	}
 	slices.Sort(all)
 	large := len(all) > 0 && all[len(all)-1] >= half // so that small ones are of another kind
+	joined := joins(all)
 	for _, n := range all {
 		for i, bits := range packings() {
 			if n < half && (bits[0] != 8 || large) || bits[1] < 48 && n>>(bits[1]+1) == 0 ||
@@ -162,7 +163,7 @@ func (p *packer) numbers(server int, col Column) {
 			where := parts[i]
 			mask := int64(1)<<(bits[1]-bits[0]+1) - 1
 			v, most := int64(n>>bits[0])&mask, int64(0)
-			if bits[1] < 62 { // any other number has any bits there
+			if bits[1] < 62 || bits[0] == 32 && joined { // any other number has any bits there
 				most = mask
 			}
 			if n>>48 > 0 && bits[1] < 48 {
@@ -191,6 +192,18 @@ func (p *packer) numbers(server int, col Column) {
 			p.parts[where].ends = true
 		}
 	}
+}
+
+// joins reports whether numbers are made of two, as a key and a place in one, which have 32 bits each. Any other
+// numbers that need more bits have great ones in the lower half, or nothing.
+func joins(all []uint64) bool {
+	least, most := uint64(math.MaxUint32), uint64(0)
+	for _, n := range all {
+		if n > math.MaxUint32 {
+			least, most = min(least, n&math.MaxUint32), max(most, n&math.MaxUint32)
+		}
+	}
+	return least < most && most < half
 }
 
 // isBeyond is how the part of a number is called that a key was added to.
@@ -572,8 +585,8 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 				continue // many numbers lie between 100 and 200
 			}
 			other, ok := best[c]
-			better := !ok || m.full() && !other.full() ||
-				m.full() == other.full() && m.packedScore() > other.packedScore()
+			better := !ok || cmp.Or(before(m.full(), other.full()), before(m.follows(), other.follows()),
+				cmp.Compare(other.packedScore(), m.packedScore())) < 0
 			if (m.packed() || list && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
 				best[c] = chosen{m, where}
 			}
@@ -590,8 +603,7 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 	for o, other := range best {
 		switch {
 		case o == c || o.column != c.column || o.path != c.path:
-		case m.where.as != other.where.as && strings.HasPrefix(m.where.as, isBeyond) &&
-			strings.HasPrefix(other.where.as, isBeyond): // each has numbers of its own
+		case p.apart(m.where, other.where):
 		case installed(o) != installed(c):
 			if installed(c) {
 				return true
@@ -602,6 +614,15 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 		}
 	}
 	return false
+}
+
+// apart reports whether two parts of a column do not overlap: numbers beyond different ones, and the halves of
+// a number that is made of two.
+func (p *packer) apart(a, b part) bool {
+	upper := func(w part) bool { return w.as == "bits 32-62" && slices.Max(p.parts[w].most) > 0 }
+	lower := func(w part) bool { return strings.HasPrefix(w.as, "bits 0-") }
+	beyond := func(w part) bool { return strings.HasPrefix(w.as, isBeyond) }
+	return upper(a) && lower(b) || lower(a) && upper(b) || beyond(a) && beyond(b) && a.as != b.as
 }
 
 // inOrder returns the keys of a map in the order of what they say.
@@ -720,7 +741,7 @@ func (m match) packed() bool {
 	case m.begins && (m.endsAlike && m.apart(fewValues) || m.full() && -m.confined() >= minChance):
 		return true
 	case values < minValues:
-		return values >= fewValues && m.full() && m.packedScore() >= 12
+		return values >= fewValues && m.full() && (m.packedScore() >= 12 || m.named >= 2 && m.packedScore() >= 6)
 	case m.full():
 		return m.packedScore() >= 4 || m.dense()
 	}
