@@ -970,7 +970,8 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 }
 
 // tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer. Where a few
-// rows of any kind lead to what was deleted, the kinds without such a row are no choice, as some hours of a log.
+// rows of any kind lead to what was deleted, the kinds without such a row tell nothing, as some hours of a
+// log.
 func (a conditional) tellsMore(kinds map[string]match) bool {
 	var all match
 	for _, part := range kinds {

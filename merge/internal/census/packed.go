@@ -153,7 +153,7 @@ func (p *packer) numbers(server int, col Column) {
 	}
 	slices.Sort(all)
 	large := len(all) > 0 && all[len(all)-1] >= half // so that small ones are of another kind
-	joined := joins(all)
+	two := composed(all)
 	for _, n := range all {
 		for i, bits := range packings() {
 			if n < half && (bits[0] != 8 || large) || bits[1] < 48 && n>>(bits[1]+1) == 0 ||
@@ -163,7 +163,7 @@ func (p *packer) numbers(server int, col Column) {
 			where := parts[i]
 			mask := int64(1)<<(bits[1]-bits[0]+1) - 1
 			v, most := int64(n>>bits[0])&mask, int64(0)
-			if bits[1] < 62 || bits[0] == 32 && joined { // any other number has any bits there
+			if bits[1] < 62 || bits[0] == 32 && two { // any other number has any bits there
 				most = mask
 			}
 			if n>>48 > 0 && bits[1] < 48 {
@@ -194,9 +194,9 @@ func (p *packer) numbers(server int, col Column) {
 	}
 }
 
-// joins reports whether numbers are made of two, as a key and a place in one, which have 32 bits each. Any other
-// numbers that need more bits have great ones in the lower half, or nothing.
-func joins(all []uint64) bool {
+// composed reports whether numbers are made of two, such as a key and a place in one, of 32 bits each. Any
+// other numbers that need more bits have great ones in the lower half, or nothing.
+func composed(all []uint64) bool {
 	least, most := uint64(math.MaxUint32), uint64(0)
 	for _, n := range all {
 		if n > math.MaxUint32 {
@@ -603,7 +603,7 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 	for o, other := range best {
 		switch {
 		case o == c || o.column != c.column || o.path != c.path:
-		case p.apart(m.where, other.where):
+		case p.disjoint(m.where, other.where):
 		case installed(o) != installed(c):
 			if installed(c) {
 				return true
@@ -616,9 +616,9 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 	return false
 }
 
-// apart reports whether two parts of a column do not overlap: numbers beyond different ones, and the halves of
-// a number that is made of two.
-func (p *packer) apart(a, b part) bool {
+// disjoint reports whether two parts of a column do not overlap: numbers beyond different ones, and the halves
+// of a number that is made of two.
+func (p *packer) disjoint(a, b part) bool {
 	upper := func(w part) bool { return w.as == "bits 32-62" && slices.Max(p.parts[w].most) > 0 }
 	lower := func(w part) bool { return strings.HasPrefix(w.as, "bits 0-") }
 	beyond := func(w part) bool { return strings.HasPrefix(w.as, isBeyond) }
