@@ -616,8 +616,8 @@ func (p *packer) outdone(table string, c choice, best map[choice]chosen) bool {
 	return false
 }
 
-// disjoint reports whether two parts of a column do not overlap: numbers beyond different ones, and the halves
-// of a number that is made of two.
+// disjoint reports whether two parts of a column do not overlap: numbers beyond different ones, or the
+// halves of a number that is made of two.
 func (p *packer) disjoint(a, b part) bool {
 	upper := func(w part) bool { return w.as == "bits 32-62" && slices.Max(p.parts[w].most) > 0 }
 	lower := func(w part) bool { return strings.HasPrefix(w.as, "bits 0-") }
