@@ -464,7 +464,7 @@ func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 		names := db.Kind.QuoteAll(columns)
 		from := " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
 			strings.Join(db.Kind.QuoteEach(columns), " IS NOT NULL AND ") + " IS NOT NULL"
-		for _, some := range []string{" LIMIT 1000", ""} { // the first rows of a log mostly tell
+		for _, some := range []string{" LIMIT 20000", ""} { // the first rows of a log mostly tell
 			twice := d.Rows(db, db.SQL("SELECT 1 FROM (SELECT ", names, from, some, ") AS v GROUP BY ", names,
 				" HAVING COUNT(*) > 1 LIMIT 1"))
 			if len(twice) > 0 {

@@ -347,3 +347,22 @@ func TestAFewNumbersAreNoKeysForCertainBecauseAKeyThatNobodyCountsIsCalledSo(t *
 			"badges.slot_id": "perhaps pictures.slot_id when slot_id <> 0"})
 	})
 }
+
+// A game counts its heroes itself, and none was deleted. What has their number is theirs.
+func TestManyDenseNumbersAreKeysForCertainIfOnlyOneKeyIsCalledSo(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(heroes int) []string {
+			all := []string{"CREATE TABLE heroes (guid INTEGER NOT NULL PRIMARY KEY, name VARCHAR(9))",
+				"CREATE TABLE bags (" + countedKey(target) + ", guid INTEGER)"}
+			for n := range 4 * heroes {
+				if n < heroes {
+					all = append(all, fmt.Sprintf("INSERT INTO heroes VALUES (%d, 'n%d')", n+1, n))
+				}
+				all = append(all, fmt.Sprintf("INSERT INTO bags (id, guid) VALUES (%d, %d)", 500+n, 1+n%heroes))
+			}
+			return all
+		}
+		expect(t, taken(t, target, server(14), server(20)), map[string]string{"bags.guid": "heroes.guid"})
+	})
+}

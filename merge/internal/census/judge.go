@@ -70,7 +70,8 @@ func unsaid(m match) int {
 func (c *Census) judgeWhole(col Column, matches []match) (all []Finding) {
 	best := matches[0]
 	rival := len(matches) > 1 && matches[1].full() && best.score()-matches[1].score() < margin
-	if best.certain() && !rival && !(c.shared(col, best.key) && -best.chance() < 1) {
+	values, _ := best.counts()
+	if best.certain() && !rival && (values >= minValues || -best.chance() >= 1 || !c.shared(col, best.key)) {
 		return []Finding{c.finding(col, Reference, best, "")}
 	}
 	possible := slices.IndexFunc(matches, func(m match) bool { return m.full() && m.possible() })
