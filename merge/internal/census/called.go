@@ -170,7 +170,12 @@ func (l *caller) clueOf(col Column) clue {
 	if !c.isText && !c.isUnique {
 		c.ends = l.ends[last]
 		c.key = isKey(words) || len(words) == 1 && last == "id" // of something else than its row
-		c.person = isPerson(words) || c.key && isPerson(words[:len(words)-1])
+		c.person = isPerson(words)
+		if c.key && !c.person { // gm alone may be a flag, and mod a modifier
+			who := words[:len(words)-1]
+			c.person = isPerson(who) ||
+				len(who) > 0 && slices.Contains([]string{"gm", "mod", "staff"}, who[len(who)-1])
+		}
 	}
 	return c
 }
@@ -411,9 +416,9 @@ func isYesOrNo(words []string) bool {
 
 // people are the last words of the names of such columns.
 const people = " account acct admin attacker author banner bidder buyer by captain character creator " +
-	"defender editor friend founder giver gm heir holder husband inviter killer leader lover member mod " +
-	"moderator owner partner player poster receiver recipient recruiter referer referrer seller sender " +
-	"spouse staff target user victim who whom wife winner writer "
+	"defender editor friend founder giver heir holder husband inviter killer leader lover member moderator " +
+	"owner partner player poster receiver recipient recruiter referer referrer seller sender spouse target " +
+	"user victim who whom wife winner writer "
 
 // idFirst finds the id at the beginning of a name.
 var idFirst = regexp.MustCompile("^(?:[iI][dD]_+|[iI]d([A-Z]))(.+)$")
