@@ -554,6 +554,56 @@ func TestKindsOfRowsOfWhichNoneLeadsToWhatWasDeletedAreNoCondition(t *testing.T)
 	})
 }
 
+// Two rare kinds of a log have numbers that are no keys, and all others have keys only. Most kinds would have no such
+// number by chance as well, but the two would have keys.
+func TestRareKindsWithoutAnyKeyLeaveTheOthersACondition(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		const kinds, each = 40, 22
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE items (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (kind INTEGER, what INTEGER)"}
+			var items []int
+			for n := range 600 {
+				items = append(items, 1000+140*n+pick(seed+n, 140))
+				statements = append(statements, fmt.Sprintf("INSERT INTO items VALUES (%d)", items[n]))
+			}
+			var rows []string
+			for n := range kinds * each {
+				rows = append(rows, fmt.Sprintf("(%d, %d)", n%kinds, items[pick(seed+3*n, len(items))]))
+			}
+			for n := range 4 {
+				rows = append(rows, fmt.Sprintf("(41, %d), (42, %d)", items[100*n]+1, items[100*n+60]+1))
+			}
+			return append(statements, "INSERT INTO logs VALUES "+strings.Join(rows, ", "))
+		}
+		found := taken(t, target, server(1), server(9000))
+		if is := found["logs.what"]; !strings.HasPrefix(is, "items.id when kind ") {
+			t.Errorf("logs.what is %s, and not a reference to items.id under a condition", is)
+		}
+	})
+}
+
+// A server has nine homes and the other twelve, and all that is done in the last hours of a day says no more than
+// three of their numbers.
+func TestTheLastKeysOfATableAreNotEachOfThem(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(homes int) []string {
+			statements := []string{"CREATE TABLE homes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE deeds (hour INTEGER)"}
+			for n := range homes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO homes VALUES (%d)", n+1))
+			}
+			for n := range 90 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO deeds VALUES (%d)", homes-pick(n, homes/3)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(9), server(12)), map[string]string{"deeds.hour": "plain"})
+	})
+}
+
 // The owner of a thing is a hero in most of the places where it may lie, of which there are too many for kinds.
 // That those which are worn belong to heroes is no condition, since other things do as well.
 func TestAConditionThatLeavesOutMostRowsIsNone(t *testing.T) {

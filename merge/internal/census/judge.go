@@ -353,14 +353,22 @@ func (c *Census) differ(col Column, m match) bool {
 	return rare >= 3
 }
 
-// repeats reports whether rows have all keys of another table, and most the same as others: other than ranks.
+// repeats reports whether rows have all keys of another table on two servers that have different numbers of
+// them, and most the same as others: other than ranks. No kind, which means the same on all servers, ends where
+// the few worlds of each do.
 func (c *Census) repeats(col Column, m match) bool {
-	rows, values := int64(0), int64(0)
+	const few = 3
+	rows, values, least, most := int64(0), int64(0), int64(math.MaxInt64), int64(0)
 	for i := range c.filled(col) {
+		s, keys := c.spans[col][i], c.spans[m.key][i]
 		rows += c.rows[serverKey{i, Column{Table: col.Table}}]
-		values += c.spans[col][i].distinct
+		values += s.distinct
+		if keys.distinct >= few && s.distinct == keys.distinct {
+			least, most = min(least, keys.distinct), max(most, keys.distinct)
+		}
 	}
-	return rows >= 2*values && m.exhausts() && col.Table != m.key.Table && !c.installed[m.key.Table]
+	return m.full() && !m.sampled && least < most && rows >= 2*values && col.Table != m.key.Table &&
+		!c.installed[m.key.Table]
 }
 
 // made leaves out the keys of what is installed with a game, if the values may be keys of what players make:
@@ -945,7 +953,7 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		}
 		others.add(part)
 	}
-	if len(whole.kinds) > 0 && len(found) > fewKinds && !whole.tellsMore(found) {
+	if len(whole.kinds) > 0 && len(found) > fewKinds && !whole.tellsMore(found, others) {
 		return whole, false
 	}
 	if len(whole.kinds) == 0 {
@@ -970,10 +978,13 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 	return whole, true
 }
 
-// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer. Where a few
-// rows of any kind lead to what was deleted, the kinds without such a row tell nothing, as some hours of a
-// log.
-func (a conditional) tellsMore(kinds map[string]match) bool {
+// tellsMore reports whether many kinds of rows, of which these are chosen and not the others, tell which rows
+// refer. Where a few rows of any kind lead to what was deleted, the kinds without such a row tell nothing, as
+// some hours of a log, and most rows of the others refer as well.
+func (a conditional) tellsMore(kinds map[string]match, others match) bool {
+	if values, hits := others.counts(); hits*2 < values {
+		return true
+	}
 	var all match
 	for _, part := range kinds {
 		all.add(part)

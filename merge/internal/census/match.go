@@ -1034,19 +1034,6 @@ func (m match) fills() bool {
 	return !slices.ContainsFunc(m.servers, func(a against) bool { return a.hits*10 < a.near*9 })
 }
 
-// exhausts reports whether the values are keys on each server, and all of them on two that have different
-// numbers of them. No kind, which means the same on all servers, ends where the few worlds of each do.
-func (m match) exhausts() bool {
-	const few = 3
-	least, most := int64(math.MaxInt64), int64(0)
-	for _, a := range m.servers {
-		if a.near >= few && a.values == a.near && a.reach == 1 {
-			least, most = min(least, a.near), max(most, a.near)
-		}
-	}
-	return m.full() && !m.sampled && least < most
-}
-
 // tells reports whether the name of the column says whose keys it holds.
 func (m match) tells() bool { return m.named == 3 || m.called || m.named == 2 && m.ends }
 
