@@ -459,19 +459,24 @@ func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 	if slices.ContainsFunc(columns, refers) || slices.ContainsFunc(t.Keys(), covers) {
 		return false
 	}
-	seen, equal := newSieve(mostSieved), 0
-	for _, db := range d.having(t.Name, columns...) {
-		names := db.Kind.QuoteAll(columns)
-		from := " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
+	filled := func(db *sqldb.DB) string {
+		return " FROM " + db.Kind.Quote(t.Name) + " WHERE " +
 			strings.Join(db.Kind.QuoteEach(columns), " IS NOT NULL AND ") + " IS NOT NULL"
+	}
+	all := d.having(t.Name, columns...)
+	for _, db := range all {
+		names := db.Kind.QuoteAll(columns)
 		for _, some := range []string{" LIMIT 20000", ""} { // the first rows of a log mostly tell
-			twice := d.Rows(db, db.SQL("SELECT 1 FROM (SELECT ", names, from, some, ") AS v GROUP BY ", names,
+			twice := d.Rows(db, db.SQL("SELECT 1 FROM (SELECT ", names, filled(db), some, ") AS v GROUP BY ", names,
 				" HAVING COUNT(*) > 1 LIMIT 1"))
 			if len(twice) > 0 {
 				return false
 			}
 		}
-		d.EachSteady(db, db.SQL("SELECT ", names, from), func(values []any) bool {
+	}
+	seen, equal := newSieve(mostSieved), 0
+	for _, db := range all {
+		d.EachSteady(db, db.SQL("SELECT ", db.Kind.QuoteAll(columns), filled(db)), func(values []any) bool {
 			if seen.knew(sqldb.KeyText(values)) {
 				equal++
 			}

@@ -160,6 +160,31 @@ func TestVerifyFindsKeysThatChangedTwice(t *testing.T) {
 	})
 }
 
+// A game on SQLite that reads bytes finds no keys in a text.
+func TestVerifyFindsDocumentsThatWereBytesAndAreTexts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect != "sqlite" {
+			return // it has types of columns
+		}
+		schema := []string{insideSchema[0], "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, v BLOB)"}
+		_, into, plan := small(t, target, schema, map[string]*merge.TablePlan{
+			"p": {Policy: merge.Copy, Renumber: merge.Behind},
+			"c": {Policy: merge.Copy, References: []merge.Reference{{Column: "v", Table: "p", Path: "$.id"}}}},
+			[]string{"INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'c')"},
+			[]string{"INSERT INTO p VALUES (1, 'd')", "INSERT INTO c VALUES (" + id(2, 1) + `, CAST('{"id":1}' AS BLOB))`})
+		m := open(t, plan)
+		run(t, m)
+		if v, err := m.Verify(t.Context()); err != nil || !v.OK {
+			t.Fatalf("verify does not pass after a right merge: %v", err)
+		}
+		into.exec(t, `UPDATE c SET v = CAST(v AS TEXT)`)
+		if v, err := m.Verify(t.Context()); err == nil && v.OK {
+			t.Error("verify passes although the bytes have become a text")
+		}
+	})
+}
+
 func TestTextsAsKeysStayTheTextsThatTheyAre(t *testing.T) {
 	t.Parallel()
 	schema := []string{"CREATE TABLE p (id VARCHAR(9) NOT NULL PRIMARY KEY, login VARCHAR(9) UNIQUE)",
@@ -201,6 +226,12 @@ func TestTextsAsKeysStayTheTextsThatTheyAre(t *testing.T) {
 			tables: references(merge.Reference{Column: "j", Path: "$.p"}, merge.Reference{Column: "l", List: ","}),
 			asks: [][2]string{{"SELECT HEX(j) FROM c", "7B2270223A2236227D"},
 				{"SELECT HEX(l) FROM c", "31372C36"}}},
+		"a document in a column of bytes with a letter that is no UTF-8": {on: "mysql sqlite",
+			schema: []string{schema[0], "CREATE TABLE c (id BIGINT NOT NULL PRIMARY KEY, j BLOB)"},
+			first:  []string{"INSERT INTO p VALUES ('17', 'a')"},
+			second: []string{"INSERT INTO p VALUES ('5', 'a')", child(1, "x'7B2270223A2235222C226E223A22E4227D'")},
+			tables: references(merge.Reference{Column: "j", Path: "$.p"}),
+			asks:   [][2]string{{"SELECT HEX(j) FROM c", "7B2270223A223137222C226E223A22E4227D"}}},
 		"numbers in a document that become texts": {schema: schema,
 			first: []string{"INSERT INTO p VALUES ('abc', 'a'), ('05', 'b'), ('true', 'c'), ('9', 'd'), ('1e2', 'e'), ('a\"b', 'f')"},
 			second: []string{"INSERT INTO p VALUES ('1', 'a'), ('2', 'b'), ('3', 'c'), ('4', 'd'), ('5', 'e'), ('6', 'f')",

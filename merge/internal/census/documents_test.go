@@ -70,18 +70,25 @@ func TestTextsThatAreKeptAsBytesAreAskedAbout(t *testing.T) {
 		}
 		server := func(seed, heroes int) []string {
 			statements := []string{"CREATE TABLE heroes (id INTEGER NOT NULL PRIMARY KEY, level INTEGER)",
-				"CREATE TABLE blocks (crew BLOB, extra BLOB, packed BLOB)"}
+				"CREATE TABLE blocks (crew BLOB, extra BLOB, packed BLOB, story BLOB)"}
 			for n := 1; n <= heroes; n++ {
 				first, second := 103+3*pick(seed+n, heroes), 103+3*pick(seed*1000+7*n, heroes)
+				crew, extra := fmt.Sprintf("%d,%d", first, second), fmt.Sprintf(`{"by":%d}`, second)
+				if n == 7 {
+					crew, extra = "\xff\xfe", "{\"name\":\"\xe4\"}"
+				}
+				// Only the beginning of a story is looked at, which ends within a letter.
+				story := fmt.Sprintf(`{"by":%d,"told":"%s"}`, first, strings.Repeat("x", n%2)+strings.Repeat("ä", 3000))
 				statements = append(statements,
 					fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", 100+3*n, 1+pick(n, 60)),
-					fmt.Sprintf(`INSERT INTO blocks VALUES ('%d,%d', '{"by":%d}', x'00%x00')`, first, second, second,
-						fmt.Sprint(first)))
+					fmt.Sprintf(`INSERT INTO blocks VALUES (x'%x', x'%x', x'00%x00', x'%x')`, crew, extra,
+						fmt.Sprint(first), story))
 			}
 			return statements
 		}
 		found := taken(t, target, server(1, 300), server(2, 200))
 		expect(t, found, map[string]string{"blocks.crew": "perhaps heroes.id as list ,",
-			"blocks.extra": "perhaps heroes.id", "blocks.packed": ""})
+			"blocks.extra": "perhaps heroes.id",
+			"blocks.story": "perhaps heroes.id", "blocks.packed": ""})
 	})
 }

@@ -301,27 +301,27 @@ var (
 const wholeText = ""
 
 // texts looks at the digits of documents, of lists, and of texts that are the same but for the digits, also
-// if a game keeps them as bytes.
+// if a game keeps them as bytes, of which a few may be no text.
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	all, seen, whole := []string(nil), map[string]bool{}, true
+	all, seen, whole, others := []string(nil), map[string]bool{}, true, 0
 	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
 		text := sqldb.Text(values[0])
 		switch {
 		case fractional(col):
 			text, whole = wholeNumber(text)
-		case col.Family == sqldb.FamilyBytes:
-			control := func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
-			whole = utf8.ValidString(text) && !strings.ContainsFunc(text, control)
+		case col.Family == sqldb.FamilyBytes && !legible(text):
+			others++
+			return others < 20 || others*10 < len(all)
 		}
 		if !seen[text] { // another one says nothing new
 			seen[text], all = true, append(all, text)
 		}
 		return whole
 	})
-	if !whole {
+	if !whole || others*10 > len(all) {
 		return
 	}
 	kinds := map[string]bool{}
@@ -330,6 +330,21 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 			p.runs(server, col, text, kinds)
 		}
 	}
+}
+
+// legible reports whether bytes are a text, of whose last letter some may be cut off.
+func legible(text string) bool {
+	if len(text) == MaxChars {
+		last := len(text) - 1
+		for last > 0 && !utf8.RuneStart(text[last]) {
+			last--
+		}
+		if !utf8.FullRuneInString(text[last:]) {
+			text = text[:last]
+		}
+	}
+	control := func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, control)
 }
 
 // wholeNumber cuts the fraction off, and reports whether it is 0.

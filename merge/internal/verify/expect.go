@@ -336,10 +336,8 @@ func (e *expecter) followed(r reference, parent *job, text string) (string, bool
 	if r.list != "" {
 		return e.list(r, parent, text), true
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var document any
-	if d.Decode(&document) != nil {
+	document, _, is := readDocument(text)
+	if !is {
 		return "", false
 	}
 	now, err := json.Marshal(e.walk(r, parent, document, steps(r.path)))

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // class is what two values of different databases are compared as.
@@ -63,7 +64,8 @@ func textOf(v any) string {
 // form is how the values of one column are written into a digest, the same for both sides of a merge.
 type form struct {
 	class class
-	exact bool // SQLite to SQLite: the type that a value is stored in counts as well
+	exact bool // SQLite to SQLite: the type that a value is stored in counts as well, and its text
+	typed bool // the type counts, and the value as its class says
 	// digits are those that the target keeps of a second, if the plan says that values may be converted; else
 	// -1.
 	digits int
@@ -76,7 +78,10 @@ func (f form) append(b []byte, v any) []byte {
 	}
 	kind, tag := f.class, byte(1)
 	if f.exact {
-		kind, tag = classText, storedAs(v)
+		kind = classText
+	}
+	if f.exact || f.typed {
+		tag = storedAs(v)
 	}
 	b = append(b, tag, 0, 0, 0, 0)
 	begin := len(b)
@@ -283,13 +288,8 @@ func cutSecond(text string, digits int) string {
 // jsonText returns a document without blanks, with sorted names and plain numbers. A text stays as it is if
 // it is no document, or if an object in it has a name twice.
 func jsonText(text string) string {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var document any
-	if d.Decode(&document) != nil {
-		return text
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	document, whole, is := readDocument(text)
+	if !is || !whole {
 		return text
 	}
 	names := 0
@@ -298,6 +298,29 @@ func jsonText(text string) string {
 		return text
 	}
 	return string(written)
+}
+
+// readDocument reports whether a text begins with a document, and whether nothing comes after that. Bytes that
+// are no UTF-8 become letters for private use, since the decoder makes the same letter of all of them.
+func readDocument(text string) (document any, whole, is bool) {
+	const private = 0x10FF00
+	if !utf8.ValidString(text) {
+		var valid strings.Builder
+		for rest := text; rest != ""; {
+			letter, size := utf8.DecodeRuneInString(rest)
+			if letter == utf8.RuneError && size == 1 {
+				letter = private + rune(rest[0])
+			}
+			valid.WriteRune(letter)
+			rest = rest[size:]
+		}
+		text = valid.String()
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	is = d.Decode(&document) == nil
+	_, err := d.Token()
+	return document, is && errors.Is(err, io.EOF), is
 }
 
 // plain gives the numbers of a document one form, and counts the names of its objects.

@@ -15,6 +15,7 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 	for _, other := range [][2]string{
 		{`{"a": 1, "a": 2}`, `{"a": 2}`}, {`{"a": 1, "a": 2}`, `{"a": 3, "a": 2}`}, {`1 2`, `1`}, {`{`, `[`},
 		{`[1, 2]`, `[2, 1]`}, {`"1"`, `1`}, {`{"a": {"b": 1, "b": 1}}`, `{"a": {"b": 1}}`},
+		{"[\"\xe4\"]", "[\"\xf6\"]"}, {"[\"\xe4\"]", "[\"\uFFFD\"]"},
 	} {
 		if a, b := jsonText(other[0]), jsonText(other[1]); a == b {
 			t.Errorf("%s and %s are both %s", other[0], other[1], a)

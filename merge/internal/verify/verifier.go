@@ -345,7 +345,7 @@ func (j *job) form(c *column) form {
 	}
 	for _, r := range j.links {
 		if r.path != "" && slices.Contains(r.columns, c.name) {
-			f.class, f.exact = classJSON, false
+			f.class, f.exact, f.typed = classJSON, false, f.exact
 		}
 	}
 	return f
