@@ -171,7 +171,7 @@ func (l *caller) clueOf(col Column) clue {
 		c.ends = l.ends[last]
 		c.key = isKey(words) || len(words) == 1 && last == "id" // of something else than its row
 		c.person = isPerson(words)
-		if c.key && !c.person { // gm alone may be a flag, and mod a modifier
+		if c.key && !c.person && !isYesOrNo(words) { // gm alone may be a flag, and mod a modifier
 			who := words[:len(words)-1]
 			c.person = isPerson(who) ||
 				len(who) > 0 && slices.Contains([]string{"gm", "mod", "staff"}, who[len(who)-1])

@@ -311,14 +311,14 @@ func TestAColumnIsAskedAboutForTheTableThatItNamesWholly(t *testing.T) {
 			statements := []string{"CREATE TABLE users (" + countedKey(target) + ", age INTEGER)",
 				"CREATE TABLE rooms (" + countedKey(target) + ", size INTEGER)",
 				"CREATE TABLE user_badges (" + countedKey(target) + ", user_id INTEGER)",
-				"CREATE TABLE bans (user_id INTEGER, user_staff_id INTEGER, mod_id INTEGER, max_rooms INTEGER, damage_mod INTEGER)"}
+				"CREATE TABLE bans (user_id INTEGER, user_staff_id INTEGER, mod_id INTEGER, max_rooms INTEGER, damage_mod INTEGER, max_staff_id INTEGER)"}
 			add := func(format string, values ...any) {
 				statements = append(statements, fmt.Sprintf("INSERT INTO "+format, values...))
 			}
 			for n := 1; n <= 90+seed; n++ {
 				if n < 9 || n%7 > 0 {
 					add("users (id, age) VALUES (%d, %d)", n, 20+n%9)
-					add("bans VALUES (%d, %d, %d, 60, %d)", n, 1+n%5, 1+n%4, 1+n%6)
+					add("bans VALUES (%d, %d, %d, 60, %d, 20)", n, 1+n%5, 1+n%4, 1+n%6)
 				}
 				add("rooms (id, size) VALUES (%d, %d)", n, 200+n%9)
 				add("user_badges (id, user_id) VALUES (%d, %d)", n, 1+n%6)
@@ -327,7 +327,8 @@ func TestAColumnIsAskedAboutForTheTableThatItNamesWholly(t *testing.T) {
 		}
 		expect(t, taken(t, target, server(1), server(8)), map[string]string{
 			"bans.user_id": "users.id", "bans.user_staff_id": "perhaps users.id",
-			"bans.mod_id": "plain, perhaps users.id", "bans.max_rooms": "plain", "bans.damage_mod": "plain"})
+			"bans.mod_id": "plain, perhaps users.id", "bans.max_rooms": "plain",
+			"bans.damage_mod": "plain", "bans.max_staff_id": "plain"})
 	})
 }
 

@@ -953,7 +953,10 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		}
 		others.add(part)
 	}
-	if len(whole.kinds) > 0 && len(found) > fewKinds && !whole.tellsMore(found, others) {
+	values, hits := others.counts()
+	othersRefer := hits*2 >= values
+	if len(whole.kinds) > 0 && len(found) > fewKinds && othersRefer &&
+		!whole.tellsMore(found, float64(keys)/float64(known)) {
 		return whole, false
 	}
 	if len(whole.kinds) == 0 {
@@ -967,9 +970,8 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 		}
 		whole.match, whole.kinds, whole.near, whole.guessed = whole.rest, whole.near, nil, true
 	} else {
-		values, hits := others.counts()
-		whole.meeting = hits*2 >= values && others.follows() && others.meets()
-		whole.strays = whole.meeting || hits*2 >= values && others.overall() >= 3
+		whole.meeting = othersRefer && others.follows() && others.meets()
+		whole.strays = whole.meeting || othersRefer && others.overall() >= 3
 	}
 	whole.when = c.equals(by, whole.kinds)
 	if by == col {
@@ -978,22 +980,14 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 	return whole, true
 }
 
-// tellsMore reports whether many kinds of rows, of which these are chosen and not the others, tell which rows
-// refer. Where a few rows of any kind lead to what was deleted, the kinds without such a row tell nothing, as
-// some hours of a log, and most rows of the others refer as well.
-func (a conditional) tellsMore(kinds map[string]match, others match) bool {
-	if values, hits := others.counts(); hits*2 < values {
-		return true
-	}
-	var all match
-	for _, part := range kinds {
-		all.add(part)
-	}
-	values, hits := all.counts()
+// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer, if the values
+// of all kinds are keys at a rate. Where a few rows of any kind lead to what was deleted, the kinds without
+// such a row tell nothing, as some hours of a log.
+func (a conditional) tellsMore(kinds map[string]match, rate float64) bool {
 	expected := 0.0 // values in the kinds that have no such row by chance
 	for _, part := range kinds {
 		n, _ := part.counts()
-		expected += float64(n) * math.Pow(float64(hits)/float64(values), float64(n))
+		expected += float64(n) * math.Pow(rate, float64(n))
 	}
 	chosen, _ := a.counts()
 	return float64(chosen) >= 1.5*expected

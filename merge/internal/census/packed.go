@@ -48,6 +48,7 @@ const MaxChars = 4000
 
 const (
 	packedSample = 4000 // how many rows of a column are looked at
+	packedBytes  = 4e6  // how many bytes of its texts
 	packedKinds  = 8    // how many kinds of numbers or texts a column may have
 	packedRuns   = 3    // how many numbers a text may have that is of any other kind
 	half         = 1 << 16
@@ -305,7 +306,7 @@ const wholeText = ""
 func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
-	all, seen, whole, others := []string(nil), map[string]bool{}, true, 0
+	all, seen, whole, others, length := []string(nil), map[string]bool{}, true, 0, 0
 	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
 		text := sqldb.Text(values[0])
@@ -317,9 +318,9 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 			return others < 20 || others*10 < len(all)
 		}
 		if !seen[text] { // another one says nothing new
-			seen[text], all = true, append(all, text)
+			seen[text], all, length = true, append(all, text), length+len(text)
 		}
-		return whole
+		return whole && length < packedBytes
 	})
 	if !whole || others*10 > len(all) {
 		return
