@@ -644,10 +644,10 @@ func survey(ctx context.Context, ws *workspace, earlier *Lock, running bool) (
 	return now, found, err
 }
 
-// dataOf is a hash of all that a census reads, and "" if some database cannot tell whether it has changed.
+// dataOf is a hash of the census and of all that it reads, and "" if some database cannot tell whether it has
+// changed.
 func dataOf(ctx context.Context, ws *workspace) string {
-	// Another way to judge, or to write fingerprints, needs another edition.
-	const edition, some = 1, 100
+	const some = 100
 	read := make([][]string, len(ws.servers))
 	_ = atOnce(len(ws.servers), func(i int) error {
 		db := ws.servers[i].db
@@ -671,5 +671,5 @@ func dataOf(ctx context.Context, ws *workspace) string {
 	if slices.ContainsFunc(read, func(of []string) bool { return slices.Contains(of, "") }) {
 		return ""
 	}
-	return hashOf([]any{edition, ws.layout.least, read})
+	return hashOf([]any{census.Edition, ws.layout.least, read})
 }
