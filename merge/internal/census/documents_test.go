@@ -78,7 +78,7 @@ func TestTextsThatAreKeptAsBytesAreAskedAbout(t *testing.T) {
 					crew, extra = "\xff\xfe", "{\"name\":\"\xe4\"}"
 				}
 				// Only the beginning of a story is looked at, which ends within a letter.
-				story := fmt.Sprintf(`{"by":%d,"told":"%s"}`, first, strings.Repeat("x", n%2)+strings.Repeat("ä", 3000))
+				story := fmt.Sprintf(`{"by":%d,"told":%q}`, first, strings.Repeat("x", n%2)+strings.Repeat("ä", 3000))
 				statements = append(statements,
 					fmt.Sprintf("INSERT INTO heroes VALUES (%d, %d)", 100+3*n, 1+pick(n, 60)),
 					fmt.Sprintf(`INSERT INTO blocks VALUES (x'%x', x'%x', x'00%x00', x'%x')`, crew, extra,

@@ -354,8 +354,8 @@ func (c *Census) differ(col Column, m match) bool {
 }
 
 // repeats reports whether rows have all keys of another table on two servers that have different numbers of
-// them, and most the same as others: other than ranks. No kind, which means the same on all servers, ends where
-// the few worlds of each do.
+// them, and most the same as others: other than ranks. No kind, which means the same on all servers, ends
+// where the few worlds of each do.
 func (c *Census) repeats(col Column, m match) bool {
 	const few = 3
 	rows, values, least, most := int64(0), int64(0), int64(math.MaxInt64), int64(0)
@@ -980,9 +980,9 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 	return whole, true
 }
 
-// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer, if the values
-// of all kinds are keys at a rate. Where a few rows of any kind lead to what was deleted, the kinds without
-// such a row tell nothing, as some hours of a log.
+// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer, if the
+// values of all kinds are keys at a rate. Where a few rows of any kind lead to what was deleted, the kinds
+// without such a row tell nothing, as some hours of a log.
 func (a conditional) tellsMore(kinds map[string]match, rate float64) bool {
 	expected := 0.0 // values in the kinds that have no such row by chance
 	for _, part := range kinds {

@@ -300,8 +300,8 @@ func jsonText(text string) string {
 	return string(written)
 }
 
-// readDocument reports whether a text begins with a document, and whether nothing comes after that. Bytes that
-// are no UTF-8 become letters for private use, since the decoder makes the same letter of all of them.
+// readDocument reports whether a text begins with a document, and whether nothing comes after that. Bytes
+// that are no UTF-8 become letters for private use, since the decoder makes the same letter of all of them.
 func readDocument(text string) (document any, whole, is bool) {
 	const private = 0x10FF00
 	if !utf8.ValidString(text) {
