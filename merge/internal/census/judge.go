@@ -57,7 +57,8 @@ func (c *Census) judge(col Column, matches []match) []Finding {
 	return all
 }
 
-// unsaid is how many words a table has, of which a column names one: user_staff is no badge of a user.
+// unsaid is how many words the name of a table has, if a column names one of them: the fewer are left unsaid,
+// the likelier the table is meant. user_staff means a user rather than a badge of a user.
 func unsaid(m match) int {
 	if m.named != 2 {
 		return 0
@@ -353,9 +354,9 @@ func (c *Census) differ(col Column, m match) bool {
 	return rare >= 3
 }
 
-// repeats reports whether rows have all keys of another table on two servers that have different numbers of
-// them, and most the same as others: other than ranks. No kind, which means the same on all servers, ends
-// where the few worlds of each do.
+// repeats reports whether the rows have all keys of another table on two servers that have different numbers
+// of keys, and whether most rows have the same key as another row, which ranks do not. The numbers of a kind
+// mean the same on all servers, so they do not end where the few worlds of each do.
 func (c *Census) repeats(col Column, m match) bool {
 	const few = 3
 	rows, values, least, most := int64(0), int64(0), int64(math.MaxInt64), int64(0)

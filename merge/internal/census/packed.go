@@ -21,9 +21,10 @@ import (
 // packer looks for keys in parts of what columns hold: in some bits of a number, in two numbers that are the
 // halves of one, and among the digits of texts. It looks at samples, and only ever finds what is possible.
 type packer struct {
-	c     *Census
-	parts map[part]*evidence
-	kinds []map[string]map[int64][]int // by server and column, the rows of each value in a table that is held
+	c      *Census
+	parts  map[part]*evidence
+	kinds  []map[string]map[int64][]int // by server and column, the rows of each value in a table that is held
+	looked []map[string]int             // by server and column, at how many texts
 }
 
 // part is a place in the rows of a table where keys may be.
@@ -72,8 +73,9 @@ func packings() [][2]int {
 // find returns what the columns of a table may refer to. Numbers are looked at if open says so.
 func (p *packer) find(table string, open func(column string) bool) []Finding {
 	p.parts, p.kinds = map[part]*evidence{}, make([]map[string]map[int64][]int, len(p.c.servers))
+	p.looked = make([]map[string]int, len(p.c.servers))
 	for i, d := range p.c.servers {
-		p.kinds[i] = map[string]map[int64][]int{}
+		p.kinds[i], p.looked[i] = map[string]map[int64][]int{}, map[string]int{}
 		t := d.Tables[table]
 		if t == nil {
 			continue
@@ -87,7 +89,7 @@ func (p *packer) find(table string, open func(column string) bool) []Finding {
 			switch {
 			case col.Family == sqldb.FamilyText || col.Family == sqldb.FamilyJSON || fractional(col) ||
 				col.Family == sqldb.FamilyOther && d.Kind != sqldb.MySQL, // arrays, ltree, columns without a type
-				col.Family == sqldb.FamilyBytes && d.Kind != sqldb.PostgreSQL:
+				col.Family == sqldb.FamilyBytes:
 				p.texts(i, t, col)
 			case usable(col) && !col.Counts() && spans != nil && open(col.Name):
 				s := spans[i] // a counter may begin at a round number
@@ -307,9 +309,14 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	d := p.c.servers[server]
 	name := d.Kind.Quote(col.Name)
 	all, seen, whole, others, length := []string(nil), map[string]bool{}, true, 0, 0
-	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
+	value := d.Kind.AsText(name)
+	if col.Family == sqldb.FamilyBytes {
+		value = name
+	}
+	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", value, ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
 		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
 		text := sqldb.Text(values[0])
+		p.looked[server][col.Name]++
 		switch {
 		case fractional(col):
 			text, whole = wholeNumber(text)
@@ -392,24 +399,27 @@ func (p *packer) runs(server int, col *sqldb.Column, text string, kinds map[stri
 	if len(runs) == 0 || len(runs) > 1000 {
 		return
 	}
-	letter := strings.IndexFunc(text, unicode.IsLetter)
-	if letter < 0 {
+	if !strings.ContainsFunc(text, unicode.IsLetter) {
 		kind = strings.Join(slices.Compact(strings.Split(strings.ReplaceAll(kind, "#", ""), "")), "")
 	}
 	kinds[kind] = true
 	if len(kinds) > packedKinds && (!word || len(runs) > packedRuns) {
 		return // it is free text, among which documents may stand, and words such as house_7
 	}
+	words, last := letters.FindAllStringIndex(text, -1), -1
 	for i, run := range runs {
+		for last+1 < len(words) && words[last+1][0] < run[0] {
+			last++
+		}
 		n, err := strconv.ParseInt(text[run[0]:run[1]], 10, 64)
 		if err != nil {
 			continue
 		}
 		where := part{column: col.Name, as: wholeText, member: col.Name}
 		switch {
-		case letter >= 0 && letter < run[0]:
-			words := letters.FindAllString(text[:run[0]], -1)
-			where.as, where.member = fmt.Sprintf("number %d of %s", i+1, kind), words[len(words)-1]
+		case last >= 0:
+			where.as = fmt.Sprintf("number %d of %s", i+1, kind)
+			where.member = text[words[last][0]:min(words[last][1], run[0])]
 		case len(kind) > 1:
 			where.as = fmt.Sprintf("number %d of %s", i+1, kind)
 		case array:
@@ -691,8 +701,12 @@ func (p *packer) compare(called Column, where part, key Column) match {
 		endsAlike: (least == 5 || where.as == "bits 32-62") && !p.c.installed[key.Table]}
 	_, kind, _ := strings.Cut(where.as, " of ")
 	word := inWord.MatchString(kind) && named < 2
-	if word && !strings.HasPrefix(where.as, "number 1 of #") {
-		return match{} // digits in words are mostly names, but for 7-epic
+	again := true
+	for i, values := range e.sorted {
+		again = again && p.looked[i][where.column] >= 2*len(values)
+	}
+	if word && !again && !strings.HasPrefix(where.as, "number 1 of #") {
+		return match{} // digits in words are mostly names, which differ in each row, but for 7-epic
 	}
 	for i, values := range e.sorted {
 		keys := p.c.spans[key][i]
@@ -707,13 +721,14 @@ func (p *packer) compare(called Column, where part, key Column) match {
 			a.density = float64(keys.distinct) / float64(e.most[i])
 			a.chance = float64(a.values) * math.Log10(a.density)
 		}
-		if m.servers = append(m.servers, a); a.hits*10 < a.values*least || word && a.hits < a.values {
+		if m.servers = append(m.servers, a); a.hits*10 < a.values*least ||
+			word && !again && a.hits < a.values {
 			return match{}
 		}
 	}
 	large := func(values []int64) bool { return len(values) > 0 && values[len(values)-1] >= half>>8 }
 	small := where.as == "bits 8-62" && !slices.ContainsFunc(e.sorted, large) // as many prices are
-	if word && -m.chance() < minChance || small && (!m.follows() || -m.chance() < 3) {
+	if word && -m.chance() < minChance && !(again && m.follows()) || small && (!m.follows() || -m.chance() < 3) {
 		return match{}
 	}
 	return m
@@ -761,5 +776,7 @@ func (m match) packed() bool {
 	case m.full():
 		return m.packedScore() >= 4 || m.dense()
 	}
-	return m.packedScore() >= 10 && m.excess() >= 6 && hits*10 >= values*9 || m.dense()
+	lost := func(a against) bool { return a.hits*4 < a.values*3 }
+	most := hits*10 >= values*9 || m.follows() && !slices.ContainsFunc(m.servers, lost)
+	return m.packedScore() >= 10 && m.excess() >= 6 && most || m.dense()
 }
