@@ -200,3 +200,38 @@ func askedBy(t *testing.T, servers []*sqldb.DB) int64 {
 	}
 	return asked() - before
 }
+
+// A column of SQLite may have other values than its type says, such as a text that means none.
+func TestTextsAmongTheNumbersOfSQLiteHideNoReference(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, target dbtest.Target) {
+		if target.Dialect != "sqlite" {
+			return
+		}
+		server := func(seed int, other string) []string {
+			statements := []string{"CREATE TABLE players (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE houses (owner_id INT, backer INT)"}
+			player := func(n int) int { return 3*n + pick(seed+n, 3) }
+			for n := range 200 {
+				owner, backer := fmt.Sprint(player(pick(seed+7*n, 200))), fmt.Sprint(player(pick(seed+5*n, 200)))
+				if n%50 == 7 {
+					owner, backer = other, "-1"
+				}
+				if n%50 == 8 {
+					backer = other
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO players VALUES (%d)", player(n)),
+					fmt.Sprintf("INSERT INTO houses VALUES (%s, %s)", owner, backer))
+			}
+			return statements
+		}
+		for _, other := range []string{"''", "'none'", "0.5", "x'00'"} {
+			t.Run(other, func(t *testing.T) {
+				t.Parallel()
+				expect(t, taken(t, target, server(1, other), server(9, other)), map[string]string{
+					"houses.owner_id": "players.id when typeof(owner_id) = 'integer'",
+					"houses.backer":   "players.id when typeof(backer) = 'integer' AND backer > 0"})
+			})
+		}
+	})
+}

@@ -172,6 +172,9 @@ func (c *Census) finding(col Column, v Verdict, m match, when string, counter ..
 	if bare := c.bare(col); none != "" && !strings.Contains(when, bare+" >") {
 		when = strings.TrimPrefix(when+" AND "+bare+none, " AND ")
 	}
+	if mixed := func(s span) bool { return s.mixed }; slices.ContainsFunc(c.spans[col], mixed) {
+		when = strings.TrimSuffix(isInteger(c.bare(col))+" AND "+when, " AND ")
+	}
 	values, _ := m.counts()
 	return Finding{Column: col, Verdict: v, Parent: m.key, When: when, Evidence: evidence, Values: values,
 		Hits: hitsOf(nil, []match{m}), byEnd: m.byEnd()}

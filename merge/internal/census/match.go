@@ -169,15 +169,26 @@ func (c *Census) measure(server int, t *sqldb.Table, unique bool) {
 	for part := range slices.Chunk(columns, maxMeasured) {
 		for i, found := range c.ends(server, t, part) {
 			place := Column{t.Name, part[i].Name}
-			s, isKey := spanOf(found[0], found[2], found[3]), keyed(t, place.Name)
-			if s.min < 0 && s.min >= -2 && !isKey {
-				s = spanOf(found[0], found[4], found[3])
-				s.none = true
+			isKey := keyed(t, place.Name)
+			s := spanOfEnds(found, isKey)
+			if s.distinct == 0 && found[0] != "0" && !isKey && c.onlyUntyped(place) {
+				s = spanOfEnds(c.integers(d, place), false)
+				s.mixed = true
 			}
-			s.zero, s.atMost = found[1] != "0", !isKey
 			c.spans[place][server] = s
 		}
 	}
+}
+
+// spanOfEnds makes a span of what ends has returned for a column.
+func spanOfEnds(found []string, isKey bool) span {
+	s := spanOf(found[0], found[2], found[3])
+	if s.min < 0 && s.min >= -2 && !isKey {
+		s = spanOf(found[0], found[4], found[3])
+		s.none = true
+	}
+	s.zero, s.atMost = found[1] != "0", !isKey
+	return s
 }
 
 // ends returns for each of some columns how many values there are, how many zeros, the least value and the
@@ -211,6 +222,14 @@ func (c *Census) ends(server int, t *sqldb.Table, columns []*sqldb.Column) (all 
 		scanned = from
 	}
 	return slices.Collect(slices.Chunk(c.Row(d, 1+5*len(columns), q.Add(scanned))[1:], 5))
+}
+
+// integers is what ends returns for a column of SQLite, without its texts and fractions.
+func (c *Census) integers(d *sqldb.DB, col Column) []string {
+	name := d.Kind.Quote(col.Name)
+	return c.Row(d, 5, d.SQL("SELECT COUNT(NULLIF(x, 0)), COUNT(CASE WHEN x = 0 THEN 1 END), MIN(NULLIF(x, 0)), "+
+		"MAX(NULLIF(x, 0)), MIN(CASE WHEN x > 0 THEN x END) FROM (SELECT ", name, " AS x FROM ",
+		d.Kind.Quote(col.Table), " WHERE ", isInteger(name), ") AS v"))
 }
 
 // tell counts the different values of the columns of a table that may hold keys, by their range.
@@ -299,6 +318,13 @@ func (c *Census) anywhere(col Column, such func(own *sqldb.Column) bool) bool {
 	return slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
 		own := columnOf(d, col)
 		return own != nil && such(own)
+	})
+}
+
+// onlyUntyped reports whether all servers with a table are such that a column may have values of any type.
+func (c *Census) onlyUntyped(col Column) bool {
+	return !slices.ContainsFunc(c.servers, func(d *sqldb.DB) bool {
+		return d.Tables[col.Table] != nil && !d.Kind.Untyped()
 	})
 }
 

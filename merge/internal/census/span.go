@@ -13,16 +13,24 @@ type span struct {
 	atMost   bool // there may be fewer different values, which nobody has to know
 	zero     bool // some rows have 0
 	none     bool // some rows have -1 or -2, which mean that there is none, and are no values
+	mixed    bool // some rows have a text or a fraction, as SQLite allows, which are no values either
 	min, max int64
 }
 
 // some returns the condition that a column with this span has a value.
 func (s span) some(name string) string {
+	some := " <> 0"
 	if s.none {
-		return name + " > 0"
+		some = " > 0"
 	}
-	return name + " <> 0"
+	if s.mixed {
+		return isInteger(name) + " AND " + name + some
+	}
+	return name + some
 }
+
+// isInteger returns the condition of SQLite that a value is an integer.
+func isInteger(name string) string { return "typeof(" + name + ") = 'integer'" }
 
 // means reports whether a number meets the condition of some.
 func (s span) means(x int64) bool { return x > 0 || x < 0 && x != null && !s.none }
