@@ -491,10 +491,18 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+none+
 			" of the reference")
 	}
+	if parent := c.ws.plan.Tables[ref.Parent]; parent != nil && parent.Set[ref.Target[0]] != "" {
+		answers = append(answers, fmt.Sprintf("give it by set: of %s the value that set: gives %s.%s",
+			j.name, ref.Parent, ref.Target[0]))
+	}
 	if c.ws.policy(ref.Parent) == Skip {
 		answers = append(answers, "put those rows into the target, as the migrations of the game do")
 	}
 	answers = append(answers, "correct the rows on their server")
+	if ref.Enforced {
+		answers = append(answers, "if they refer to another table, drop the constraint in the target and on copies "+
+			"of the servers, and declare what they refer to")
+	}
 	if there := c.ws.leadsThere(ref); there != "" && !strings.Contains(ref.When, there) {
 		if ref.When != "" {
 			there = "(" + ref.When + ") AND " + there

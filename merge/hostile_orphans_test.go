@@ -89,7 +89,7 @@ func orphanPlans() map[string]hostile {
 		"a column that the plan sets, and what refers to it stays as it is": {
 			schema: guilds, first: firstGuilds, second: secondGuilds,
 			tables:  map[string]*merge.TablePlan{"g": {Policy: merge.Copy, Set: codes}, "m": child("", nil)},
-			refused: merge.CodeOrphan, says: "m"},
+			refused: merge.CodeOrphan, says: "give it by set: of m the value that set: gives g.code"},
 		"a reference of two columns, of which the plan sets one on both sides": {
 			schema: pairs,
 			first:  []string{"INSERT INTO g VALUES (" + one + ", 1, 1), (" + two + ", 1, 2)", "INSERT INTO m VALUES (" + one + ", 1, 1), (" + two + ", 1, 9)"},

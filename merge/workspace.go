@@ -256,7 +256,8 @@ func (ws *workspace) declared(table, column, parent string) bool {
 // declares, or "" if the keys that the others hold may become those of strangers, or are within texts.
 func (ws *workspace) leadsThere(ref sqldb.Reference) string {
 	parent := ws.jobs[ref.Parent]
-	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart {
+	if ref.Enforced || ref.Inside() || len(ref.Columns) > 1 || parent == nil || parent.plan.Renumber != Apart ||
+		ref.Target[0] != parent.key().Name {
 		return ""
 	}
 	return ws.written(ref.Columns[0]) + " IN (SELECT " + ws.written(parent.key().Name) + " FROM " +
