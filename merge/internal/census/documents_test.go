@@ -106,7 +106,7 @@ func TestKeysInTextsAreAskedAboutThoughSomeRowsWereDeleted(t *testing.T) {
 			thing := func(n int) int { return 3*n + pick(seed+n, 3) }
 			for n := 1; n <= things; n++ {
 				keys = append(keys, fmt.Sprintf("(%d)", thing(n)))
-				values = append(values, fmt.Sprintf("('Shop #%d')", thing(n)))
+				values = append(values, fmt.Sprintf("('Shop #%d')", n))
 			}
 			statements = append(statements, "INSERT INTO things VALUES "+strings.Join(keys, ", "),
 				"INSERT INTO shops VALUES "+strings.Join(values, ", "))

@@ -592,6 +592,8 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 		}) {
 			continue
 		}
+		inText := !slices.ContainsFunc([]string{"bits ", isBeyond, "number below "},
+			func(number string) bool { return strings.HasPrefix(where.as, number) })
 		for _, key := range p.c.keys {
 			if len(p.c.above[key]) > 0 {
 				continue // whoever refers to it refers to the table that it is taken from
@@ -613,7 +615,8 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 			other, ok := best[c]
 			better := !ok || cmp.Or(before(m.full(), other.full()), before(m.follows(), other.follows()),
 				cmp.Compare(other.packedScore(), m.packedScore())) < 0
-			if (m.packed() || list && m.endsAlike && m.goesAsFar()) && !joined[where] && better {
+			likely := m.packed() || list && m.endsAlike && m.goesAsFar() || inText && m.survives()
+			if likely && !joined[where] && better {
 				best[c] = chosen{m, where}
 			}
 		}
@@ -705,8 +708,8 @@ func (p *packer) compare(called Column, where part, key Column) match {
 	for i, values := range e.sorted {
 		again = again && p.looked[i][where.column] >= 2*len(values)
 	}
-	if word && !again && !strings.HasPrefix(where.as, "number 1 of #") {
-		return match{} // digits in words are mostly names, which differ in each row, but for 7-epic
+	if word && !again && called.Table == key.Table && !strings.HasPrefix(where.as, "number 1 of #") {
+		return match{} // a name that begins with its own key is that of a place, as 7-epic
 	}
 	for i, values := range e.sorted {
 		keys := p.c.spans[key][i]
@@ -765,6 +768,13 @@ func (m match) goesAsFar() bool {
 	return enough
 }
 
+// survives reports whether at least half of the values are keys on each server, many more than by chance, and
+// end where the keys do: the rows to which the others led were deleted.
+func (m match) survives() bool {
+	lost := func(a against) bool { return a.hits*2 < a.values }
+	return m.follows() && m.excess() >= 6 && !slices.ContainsFunc(m.servers, lost)
+}
+
 // packed reports whether keys are likely enough to ask somebody.
 func (m match) packed() bool {
 	values, hits := m.counts()
@@ -776,7 +786,5 @@ func (m match) packed() bool {
 	case m.full():
 		return m.packedScore() >= 4 || m.dense()
 	}
-	lost := func(a against) bool { return a.hits*4 < a.values*3 }
-	most := hits*10 >= values*9 || m.follows() && !slices.ContainsFunc(m.servers, lost)
-	return m.packedScore() >= 10 && m.excess() >= 6 && most || m.dense()
+	return m.packedScore() >= 10 && m.excess() >= 6 && hits*10 >= values*9 || m.dense()
 }
