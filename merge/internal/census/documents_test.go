@@ -127,3 +127,28 @@ func TestKeysInTextsAreAskedAboutThoughSomeRowsWereDeleted(t *testing.T) {
 			"letters.line": "perhaps things.id", "shops.title": ""})
 	})
 }
+
+// A version of a game that keeps more in its documents came when there were many rows.
+func TestKeysThatOnlyTheLastRowsHaveAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			var keys, rows []string
+			for n := range 200 {
+				keys = append(keys, fmt.Sprintf("(%d)", 3*n+pick(seed+n, 3)))
+			}
+			for n := range 4600 {
+				bag := "{}"
+				if n >= 4200 {
+					pet := pick(seed+n, 200)
+					bag = fmt.Sprintf(`{"pet":%d}`, 3*pet+pick(seed+pet, 3))
+				}
+				rows = append(rows, fmt.Sprintf("(%d, '%s')", 70000+n, bag))
+			}
+			return []string{"CREATE TABLE pets (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE bags (no INTEGER NOT NULL PRIMARY KEY, bag VARCHAR(40))",
+				"INSERT INTO pets VALUES " + strings.Join(keys, ", "), "INSERT INTO bags VALUES " + strings.Join(rows, ", ")}
+		}
+		expect(t, taken(t, target, server(1), server(9)), map[string]string{"bags.bag": "perhaps pets.id"})
+	})
+}

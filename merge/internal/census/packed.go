@@ -65,6 +65,15 @@ func first(d *sqldb.DB, t *sqldb.Table) string {
 	return text
 }
 
+// newest returns SQL for the last rows, in which a new version of a game may keep more than in the first ones.
+func newest(d *sqldb.DB, t *sqldb.Table) string {
+	if len(t.Primary) == 0 {
+		return " LIMIT 0"
+	}
+	return " ORDER BY " + strings.Join(d.Kind.QuoteEach(t.Primary), " DESC, ") + " DESC LIMIT " +
+		strconv.Itoa(packedSample/4)
+}
+
 // packings returns the bits in which keys stand that share a number with others.
 func packings() [][2]int {
 	return [][2]int{{8, 62}, {16, 62}, {24, 62}, {32, 62}, {0, 23}, {0, 31}, {24, 47}}
@@ -313,8 +322,7 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 	if col.Family == sqldb.FamilyBytes {
 		value = name
 	}
-	p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", value, ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
-		d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", first(d, t)), func(values []any) bool {
+	look := func(values []any) bool {
 		text := sqldb.Text(values[0])
 		p.looked[server][col.Name]++
 		switch {
@@ -328,7 +336,15 @@ func (p *packer) texts(server int, t *sqldb.Table, col *sqldb.Column) {
 			seen[text], all, length = true, append(all, text), length+len(text)
 		}
 		return whole && length < packedBytes
-	})
+	}
+	read := func(rows string) {
+		p.c.EachSteady(d, d.SQL("SELECT SUBSTR(", value, ", 1, ", strconv.Itoa(MaxChars), ") FROM ",
+			d.Kind.Quote(t.Name), " WHERE ", name, " IS NOT NULL", rows), look)
+	}
+	if read(first(d, t)); whole && p.looked[server][col.Name] >= packedSample {
+		length = 0
+		read(newest(d, t))
+	}
 	if !whole || others*10 > len(all) {
 		return
 	}
