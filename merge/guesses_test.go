@@ -435,6 +435,45 @@ func TestVerifySaysOnceThatAColumnLeadsNowhere(t *testing.T) {
 	})
 }
 
+// Accounts of one login become one, so their other keys are those of nobody. A few bans are no proof that they name
+// accounts, and yet those of the second server would ban others.
+func TestVerifySaysOfNumbersThatMayNameAccountsThatHaveBecomeOne(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE accounts (COUNTED, login VARCHAR(20) NOT NULL UNIQUE, coins INTEGER NOT NULL)",
+			"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, c1 INTEGER)"}
+		server := func(number int) []string {
+			var rows []string
+			for n := range 60 {
+				rows = append(rows, fmt.Sprintf("INSERT INTO accounts (login, coins) VALUES ('user%d', 5)", n+40*number))
+			}
+			for n := range 8 {
+				rows = append(rows, fmt.Sprintf("INSERT INTO bans VALUES (%s, %d)", id(number, n), 3+7*n-number))
+			}
+			return rows
+		}
+		tables := map[string]*merge.TablePlan{"bans": {Policy: merge.Copy},
+			"accounts": {Policy: merge.Sum, Key: []string{"login"}, Sum: []string{"coins"}, Renumber: merge.Behind}}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		plan.GivesUp = map[string]merge.GivenUp{"accounts": {Collapsed: 20}}
+		_, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := opened(t, plan, merge.WithLock(lock))
+		run(t, m)
+		report, err := m.Verify(t.Context())
+		if err != nil || !report.OK {
+			t.Fatal(report, err)
+		}
+		if !slices.ContainsFunc(report.Checks, func(c merge.Comparison) bool {
+			return c.What == "apart" && c.Table == "bans" && strings.Contains(c.Detail, "c1 held keys of accounts") && c.Got == "8"
+		}) {
+			t.Errorf("nothing says what became of the bans: %v", report.Checks)
+		}
+	})
+}
+
 // Most prices are keys of heroes, because most numbers are. Whoever takes them for keys is warned, also if a
 // condition leaves out those that are none, and not of the columns that do refer: to all heroes, or, as the
 // patrons that few have, to the newest ones as well.

@@ -91,7 +91,7 @@ func (t *trail) tell(now int64) {
 	case t.all == t.before && w.Likely && !w.Plain:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-t.stay, 0))
-	case w.Likely: // It holds keys by chance, or some of the rows that it refers to were deleted.
+	default: // It holds keys by chance, or some of the rows that it refers to were deleted.
 		tell("no row, or to one of another server", t.before-t.stay, t.before-t.stay)
 	}
 }
@@ -114,7 +114,7 @@ func trails(ctx context.Context, v *verifier) [][]*trail {
 		}
 		for _, name := range parents {
 			parent := v.jobs[name]
-			if child != nil && child.target.column(w.Column) != nil && parent != nil && parent.moves {
+			if child != nil && child.target.column(w.Column) != nil && parent != nil && parent.renumbered() {
 				all[i] = append(all[i], &trail{watched: w, child: child, parent: parent})
 			}
 		}
@@ -148,7 +148,7 @@ func trails(ctx context.Context, v *verifier) [][]*trail {
 				for n, t := range here[i] {
 					hits := counts[1+n]
 					t.all, t.before = t.all+counts[0], t.before+hits
-					if t.parent.side(server).added == 0 {
+					if t.parent.keeps(server) {
 						t.stay += hits
 					}
 				}
@@ -157,6 +157,18 @@ func trails(ctx context.Context, v *verifier) [][]*trail {
 	}
 	sources.Wait()
 	return all
+}
+
+// renumbered reports whether the keys of a table have changed, also if rows have become one.
+func (j *job) renumbered() bool { return j.moves || j.plan.Renumber && j.identity() != nil }
+
+// keeps reports whether the keys of a server have stayed. Where rows have become one, the first server keeps
+// its keys.
+func (j *job) keeps(server int) bool {
+	if !j.moves {
+		return server == 0 && !j.plan.First
+	}
+	return j.side(server).added == 0
 }
 
 // leads is the condition that a number is a key of the parent.
