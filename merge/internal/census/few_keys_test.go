@@ -144,3 +144,23 @@ func TestAColumnIsAskedAboutIfItHasAllOfTheFewKeysOfEachServer(t *testing.T) {
 			"deeds.wd": "perhaps worlds.nr", "deeds.act": "plain", "deeds.grade": "plain"})
 	})
 }
+
+// A server has nine homes and the other twelve, and all that is done in the last hours of a day says no more than
+// three of their numbers.
+func TestTheLastKeysOfATableAreNotEachOfThem(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(homes int) []string {
+			statements := []string{"CREATE TABLE homes (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE deeds (hour INTEGER)"}
+			for n := range homes {
+				statements = append(statements, fmt.Sprintf("INSERT INTO homes VALUES (%d)", n+1))
+			}
+			for n := range 90 {
+				statements = append(statements, fmt.Sprintf("INSERT INTO deeds VALUES (%d)", homes-pick(n, homes/3)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(9), server(12)), map[string]string{"deeds.hour": "plain"})
+	})
+}

@@ -336,3 +336,61 @@ func TestNoTopicOfManyIsAskedAboutByChance(t *testing.T) {
 		expect(t, taken(t, target, server(1, 500, 30), server(9, 400, 40)), map[string]string{"remembered.content": "plain"})
 	})
 }
+
+// Two rare kinds of a log have numbers that are no keys, and all others have keys only. Most kinds would have no such
+// number by chance as well, but the two would have keys.
+func TestRareKindsWithoutAnyKeyLeaveTheOthersACondition(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		const kinds, each = 40, 22
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE items (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (kind INTEGER, what INTEGER)"}
+			var items []int
+			for n := range 600 {
+				items = append(items, 1000+140*n+pick(seed+n, 140))
+				statements = append(statements, fmt.Sprintf("INSERT INTO items VALUES (%d)", items[n]))
+			}
+			var rows []string
+			for n := range kinds * each {
+				rows = append(rows, fmt.Sprintf("(%d, %d)", n%kinds, items[pick(seed+3*n, len(items))]))
+			}
+			for n := range 4 {
+				rows = append(rows, fmt.Sprintf("(41, %d), (42, %d)", items[100*n]+1, items[100*n+60]+1))
+			}
+			return append(statements, "INSERT INTO logs VALUES "+strings.Join(rows, ", "))
+		}
+		found := taken(t, target, server(1), server(9000))
+		if is := found["logs.what"]; !strings.HasPrefix(is, "items.id when kind ") {
+			t.Errorf("logs.what is %s, and not a reference to items.id under a condition", is)
+		}
+	})
+}
+
+// Logs go on to name accounts that were deleted. Hours without such a line are none that tell what a line refers to.
+func TestKindsOfRowsOfWhichNoneLeadsToWhatWasDeletedAreNoCondition(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed, first int) []string {
+			statements := []string{"CREATE TABLE accounts (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE logs (account INTEGER, hour INTEGER)"}
+			var accounts []int
+			for n := range 60 {
+				if pick(seed+n, 5) > 1 {
+					accounts = append(accounts, first+n)
+					statements = append(statements, fmt.Sprintf("INSERT INTO accounts VALUES (%d)", first+n))
+				}
+			}
+			for n := range 90 {
+				account := accounts[pick(seed+3*n, len(accounts))]
+				if n%18 == 0 {
+					account = first + pick(seed+n, 60)
+				}
+				statements = append(statements, fmt.Sprintf("INSERT INTO logs VALUES (%d, %d)", account, pick(seed+7*n, 24)))
+			}
+			return statements
+		}
+		expect(t, taken(t, target, server(1, 100001), server(9000, 1003)), map[string]string{
+			"logs.account": "perhaps accounts.id"})
+	})
+}

@@ -95,6 +95,7 @@ type Census struct {
 	passing      map[int]serverKey      // by server, the table that is held although there is no room for it
 	space        int                    // how many bytes more of tables can be held
 	measured     map[serverKey][]string // by column of a table that was held, what ends returns
+	titles       map[string]map[string]bool
 }
 
 // stretch is where the values of a column lie among the keys of a table on a server.

@@ -724,8 +724,8 @@ func (p *packer) compare(called Column, where part, key Column) match {
 	for i, values := range e.sorted {
 		again = again && p.looked[i][where.column] >= 2*len(values)
 	}
-	if word && !again && called.Table == key.Table && !strings.HasPrefix(where.as, "number 1 of #") {
-		return match{} // a name that begins with its own key is that of a place, as 7-epic
+	if word && !strings.HasPrefix(where.as, "number 1 of #") && p.titles(key.Table)[kind] {
+		return match{} // it is a name, as Guest12 of the guest with the key 12
 	}
 	for i, values := range e.sorted {
 		keys := p.c.spans[key][i]
@@ -751,6 +751,32 @@ func (p *packer) compare(called Column, where part, key Column) match {
 		return match{}
 	}
 	return m
+}
+
+// titles returns the kinds of texts that the first rows of a table have.
+func (p *packer) titles(table string) map[string]bool {
+	if all := p.c.titles[table]; all != nil {
+		return all
+	}
+	all := map[string]bool{}
+	p.c.titles[table] = all
+	for _, d := range p.c.servers {
+		t := d.Tables[table]
+		if t == nil {
+			continue
+		}
+		for _, col := range t.Columns {
+			if col.Family != sqldb.FamilyText {
+				continue
+			}
+			for _, row := range p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.Quote(col.Name), ", 1, 100) FROM ",
+				d.Kind.Quote(table), " WHERE ", d.Kind.Quote(col.Name), " IS NOT NULL LIMIT 100")) {
+				kind, _ := splitDigits(row[0])
+				all[kind] = true
+			}
+		}
+	}
+	return all
 }
 
 // packedScore is the score of a part of a column. That its values end where the keys do says more on each
