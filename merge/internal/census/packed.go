@@ -740,14 +740,14 @@ func (p *packer) compare(called Column, where part, key Column) match {
 			a.density = float64(keys.distinct) / float64(e.most[i])
 			a.chance = float64(a.values) * math.Log10(a.density)
 		}
-		if m.servers = append(m.servers, a); a.hits*10 < a.values*least ||
-			word && !again && a.hits < a.values {
+		if m.servers = append(m.servers, a); a.hits*10 < a.values*least {
 			return match{}
 		}
 	}
 	large := func(values []int64) bool { return len(values) > 0 && values[len(values)-1] >= half>>8 }
 	small := where.as == "bits 8-62" && !slices.ContainsFunc(e.sorted, large) // as many prices are
-	if word && -m.chance() < minChance && !(again && m.follows()) || small && (!m.follows() || -m.chance() < 3) {
+	proven := m.full() && -m.chance() >= minChance || !m.full() && m.excess() >= 6 || again && m.follows()
+	if word && !proven || small && (!m.follows() || -m.chance() < 3) {
 		return match{}
 	}
 	return m
