@@ -500,8 +500,8 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 	}
 	answers = append(answers, "correct the rows on their server")
 	if ref.Enforced {
-		answers = append(answers, "if they refer to another table, drop the constraint in the target and on copies "+
-			"of the servers, and declare what they refer to")
+		answers = append(answers, "if they refer to another table, drop the constraint in the target and on "+
+			"copies of the servers, and declare what they refer to")
 	}
 	if there := c.ws.leadsThere(ref); there != "" && !strings.Contains(ref.When, there) {
 		if ref.When != "" {

@@ -467,8 +467,8 @@ func (d *drafter) equalTogether(t *sqldb.Table, columns []string) bool {
 	for _, db := range all {
 		names := db.Kind.QuoteAll(columns)
 		for _, limit := range []string{" LIMIT 20000", ""} { // the first rows of a log mostly tell
-			twice := d.Rows(db, db.SQL("SELECT 1 FROM (SELECT ", names, filled(db), limit, ") AS v GROUP BY ", names,
-				" HAVING COUNT(*) > 1 LIMIT 1"))
+			twice := d.Rows(db, db.SQL("SELECT 1 FROM (SELECT ", names, filled(db), limit, ") AS v GROUP BY ",
+				names, " HAVING COUNT(*) > 1 LIMIT 1"))
 			if len(twice) > 0 {
 				return false
 			}

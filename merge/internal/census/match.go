@@ -88,14 +88,14 @@ type Census struct {
 	few          few                 // of the column that is judged
 	limits       limits
 	sets         map[serverKey]*keySet
-	room         int64                  // how many bits more sets can have
-	rows         map[serverKey]int64    // how many a table has
-	held         map[serverKey]holdings // by table
-	words        map[serverKey]*words   // by column
-	passing      map[int]serverKey      // by server, the table that is held although there is no room for it
-	space        int                    // how many bytes more of tables can be held
-	measured     map[serverKey][]string // by column of a table that was held, what ends returns
-	titles       map[string]map[string]bool
+	room         int64                      // how many bits more sets can have
+	rows         map[serverKey]int64        // how many a table has
+	held         map[serverKey]holdings     // by table
+	words        map[serverKey]*words       // by column
+	passing      map[int]serverKey          // by server, the table that is held beyond this room
+	space        int                        // how many bytes more of tables can be held
+	measured     map[serverKey][]string     // by column of a table that was held, what ends returns
+	titles       map[string]map[string]bool // by table, the kinds of texts that its first rows have
 }
 
 // stretch is where the values of a column lie among the keys of a table on a server.
@@ -228,9 +228,9 @@ func (c *Census) ends(server int, t *sqldb.Table, columns []*sqldb.Column) (all 
 // integers is what ends returns for a column of SQLite, without its texts and fractions.
 func (c *Census) integers(d *sqldb.DB, col Column) []string {
 	name := d.Kind.Quote(col.Name)
-	return c.Row(d, 5, d.SQL("SELECT COUNT(NULLIF(x, 0)), COUNT(CASE WHEN x = 0 THEN 1 END), MIN(NULLIF(x, 0)), "+
-		"MAX(NULLIF(x, 0)), MIN(CASE WHEN x > 0 THEN x END) FROM (SELECT ", name, " AS x FROM ",
-		d.Kind.Quote(col.Table), " WHERE ", isInteger(name), ") AS v"))
+	return c.Row(d, 5, d.SQL("SELECT COUNT(NULLIF(x, 0)), COUNT(CASE WHEN x = 0 THEN 1 END), "+
+		"MIN(NULLIF(x, 0)), MAX(NULLIF(x, 0)), MIN(CASE WHEN x > 0 THEN x END) FROM (SELECT ", name,
+		" AS x FROM ", d.Kind.Quote(col.Table), " WHERE ", isInteger(name), ") AS v"))
 }
 
 // tell counts the different values of the columns of a table that may hold keys, by their range.

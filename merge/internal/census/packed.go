@@ -65,7 +65,7 @@ func first(d *sqldb.DB, t *sqldb.Table) string {
 	return text
 }
 
-// newest returns SQL for the last rows, in which a new version of a game may keep more than in the first ones.
+// newest returns SQL for the last rows, in which a new version of a game may keep more than in the first.
 func newest(d *sqldb.DB, t *sqldb.Table) string {
 	if len(t.Primary) == 0 {
 		return " LIMIT 0"
