@@ -769,8 +769,9 @@ func (p *packer) titles(table string) map[string]bool {
 			if col.Family != sqldb.FamilyText {
 				continue
 			}
-			for _, row := range p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.Quote(col.Name), ", 1, 100) FROM ",
-				d.Kind.Quote(table), " WHERE ", d.Kind.Quote(col.Name), " IS NOT NULL LIMIT 100")) {
+			name := d.Kind.Quote(col.Name)
+			for _, row := range p.c.Rows(d, d.SQL("SELECT SUBSTR(", d.Kind.AsText(name), ", 1, 100) FROM ",
+				d.Kind.Quote(table), " WHERE ", name, " IS NOT NULL LIMIT 100")) {
 				kind, _ := splitDigits(row[0])
 				all[kind] = true
 			}
