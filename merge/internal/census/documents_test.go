@@ -152,3 +152,24 @@ func TestKeysThatOnlyTheLastRowsHaveAreAskedAbout(t *testing.T) {
 		expect(t, taken(t, target, server(1), server(9)), map[string]string{"bags.bag": "perhaps pets.id"})
 	})
 }
+
+// A mail brings things and how many of each, and a party is a list of pairs of heroes.
+func TestAKeyAtOnePlaceOfListsInAListIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
+		server := func(seed int) []string {
+			statements := []string{"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY)",
+				"CREATE TABLE mails (brings VARCHAR(90), pairs VARCHAR(90), prices VARCHAR(90))"}
+			thing := func(n int) int { return 3*n + pick(seed+n, 3) }
+			for n := range 200 {
+				first, second := thing(pick(seed+3*n, 200)), thing(pick(seed+5*n, 200))
+				statements = append(statements, fmt.Sprintf("INSERT INTO things VALUES (%d)", thing(n)),
+					fmt.Sprintf("INSERT INTO mails VALUES ('[[%d,%d],[%d,%d]]', '[[%[1]d,%[3]d]]', '[[%[2]d,%[4]d]]')",
+						first, pick(n, 2000), second, pick(7*n, 2000)))
+			}
+			return statements
+		}
+		found := taken(t, target, server(1), server(9))
+		expect(t, found, map[string]string{"mails.brings": "perhaps things.id", "mails.pairs": "perhaps things.id", "mails.prices": ""})
+	})
+}

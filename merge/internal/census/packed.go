@@ -394,7 +394,8 @@ func (p *packer) document(server int, col *sqldb.Column, text string) bool {
 	for _, v := range values {
 		if n, err := strconv.ParseInt(fmt.Sprint(v.Value), 10, 64); err == nil { // a text may be a number
 			where := part{column: col.Name, as: as + v.Path, member: v.Member}
-			if strings.HasPrefix(v.Path, namesOf) || strings.Contains(v.Path, ".*") {
+			_, one := ofPlace(v.Path)
+			if one || strings.HasPrefix(v.Path, namesOf) || strings.Contains(v.Path, ".*") {
 				where.as = "number at " + v.Path
 			}
 			p.add(where, server, n, 0)
@@ -513,8 +514,8 @@ func walk(reads *json.Decoder, path, member string, all *[]Value) error {
 		}
 		return err
 	}
-	for reads.More() {
-		inner, name := path+"[*]", member
+	for place := 0; reads.More(); place++ {
+		inner, name, before := path+"[*]", member, len(*all)
 		if token == json.Delim('{') {
 			key, err := reads.Token()
 			if err != nil {
@@ -530,9 +531,26 @@ func walk(reads *json.Decoder, path, member string, all *[]Value) error {
 		if err := walk(reads, inner, name, all); err != nil {
 			return err
 		}
+		// A list in a list may have a key at one place, and how many there are at the next.
+		if one := (*all)[before:]; len(one) == 1 && strings.HasSuffix(inner, "[*][*]") && place < 4 {
+			if _, is := one[0].Value.(json.Number); is {
+				*all = append(*all, Value{atPlace(inner, place), member, one[0].Value})
+			}
+		}
 	}
 	_, err = reads.Token()
 	return err
+}
+
+// atPlace is the path to one place of lists in a list.
+func atPlace(inner string, place int) string {
+	return fmt.Sprintf("%s[%d]", strings.TrimSuffix(inner, "[*]"), place)
+}
+
+// ofPlace returns the path to all places of lists in a list, if a path leads to one of them.
+func ofPlace(path string) (inner string, is bool) {
+	inner = path[:strings.LastIndex(path, "[")+1] + "*]"
+	return inner, strings.HasSuffix(path, "]") && inner != path
 }
 
 // joinLists counts texts that are one number among the lists of their column: a list may have one member. It
@@ -635,6 +653,13 @@ func (p *packer) choose(table string) (best map[choice]chosen, near []Finding) {
 			if likely && !joined[where] && better {
 				best[c] = chosen{m, where}
 			}
+		}
+	}
+	for c, found := range best {
+		path, _ := strings.CutPrefix(found.where.as, "number at ")
+		inner, one := ofPlace(path)
+		if all := (choice{c.column, "path " + inner, "", c.parent}); one && len(best[all].servers) > 0 {
+			delete(best, c)
 		}
 	}
 	return best, near
