@@ -100,15 +100,19 @@ func TestKeysInTextsAreAskedAboutThoughSomeRowsWereDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.EachServer(t, func(t *testing.T, target dbtest.Target) {
 		server := func(seed, things int) []string {
-			statements := []string{"CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY)",
-				"CREATE TABLE letters (told VARCHAR(40), line VARCHAR(40))", "CREATE TABLE shops (title VARCHAR(40))"}
+			statements, state := []string(nil), "VARCHAR(9)"
+			if target.Dialect == "postgres" {
+				statements, state = []string{"CREATE TYPE state AS ENUM ('new', 'old')"}, "state"
+			}
+			statements = append(statements, "CREATE TABLE things (id INTEGER NOT NULL PRIMARY KEY, state "+state+")",
+				"CREATE TABLE letters (told VARCHAR(40), line VARCHAR(40))", "CREATE TABLE shops (title VARCHAR(40))")
 			var keys, values []string
 			thing := func(n int) int { return 3*n + pick(seed+n, 3) }
 			for n := 1; n <= things; n++ {
 				keys = append(keys, fmt.Sprintf("(%d)", thing(n)))
 				values = append(values, fmt.Sprintf("('Shop #%d')", n))
 			}
-			statements = append(statements, "INSERT INTO things VALUES "+strings.Join(keys, ", "),
+			statements = append(statements, "INSERT INTO things (id) VALUES "+strings.Join(keys, ", "),
 				"INSERT INTO shops VALUES "+strings.Join(values, ", "))
 			values = nil
 			for n := range 2 * things {
