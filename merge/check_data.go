@@ -491,7 +491,8 @@ func (c *dataCheck) orphanAnswers(j *tableJob, ref sqldb.Reference) string {
 		answers = append(answers, "if a value such as 0 means that there is none, say so by when: "+none+
 			" of the reference")
 	}
-	if parent := c.ws.plan.Tables[ref.Parent]; parent != nil && parent.Set[ref.Target[0]] != "" {
+	if parent := c.ws.plan.Tables[ref.Parent]; parent != nil && parent.Set[ref.Target[0]] != "" &&
+		j.plan.Set[ref.Columns[0]] == "" {
 		answers = append(answers, fmt.Sprintf("give it by set: of %s the value that set: gives %s.%s",
 			j.name, ref.Parent, ref.Target[0]))
 	}

@@ -474,6 +474,37 @@ func TestVerifySaysOfNumbersThatMayNameAccountsThatHaveBecomeOne(t *testing.T) {
 	})
 }
 
+// Both servers have begun with the accounts of one website, so an account has one key on both, and what refers to it is
+// right after the merge, too, though no plan says so.
+func TestVerifyBlamesNoReferenceToAccountsThatHaveOneKeyOnAllServers(t *testing.T) {
+	t.Parallel()
+	plans(t, func(t *testing.T, target dbtest.Target) {
+		schema := []string{"CREATE TABLE accounts (COUNTED, login VARCHAR(20) NOT NULL UNIQUE, coins INTEGER NOT NULL)",
+			"CREATE TABLE bans (id BIGINT NOT NULL PRIMARY KEY, account INTEGER)"}
+		server := func(number int) []string {
+			rows := []string{"INSERT INTO accounts (login, coins) VALUES ('user0', 5)"}
+			for n := 1; n < 60; n++ {
+				rows = append(rows, fmt.Sprintf("INSERT INTO accounts (login, coins) VALUES ('user%d', 5)", n),
+					fmt.Sprintf("INSERT INTO bans VALUES (%s, %d)", id(number, n), 1+7*n%60))
+			}
+			return rows
+		}
+		tables := map[string]*merge.TablePlan{"bans": {Policy: merge.Copy},
+			"accounts": {Policy: merge.Sum, Key: []string{"login"}, Sum: []string{"coins"}, Renumber: merge.Behind}}
+		_, _, plan := small(t, target, schema, tables, server(1), server(2))
+		plan.GivesUp = map[string]merge.GivenUp{"accounts": {Collapsed: 60}}
+		_, lock, err := merge.Draft(t.Context(), plan, merge.WithOpener(opener))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := opened(t, plan, merge.WithLock(lock))
+		run(t, m)
+		if report, err := m.Verify(t.Context()); err != nil || !report.OK {
+			t.Errorf("verify blames it: %v, %v", report.Failed, err)
+		}
+	})
+}
+
 // Most prices are keys of heroes, because most numbers are. Whoever takes them for keys is warned, also if a
 // condition leaves out those that are none, and not of the columns that do refer: to all heroes, or, as the
 // patrons that few have, to the newest ones as well.

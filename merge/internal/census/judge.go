@@ -984,9 +984,9 @@ func (c *Census) condition(col, by Column, m match, found map[string]match, expe
 	return whole, true
 }
 
-// tellsMore reports whether many kinds of rows, of which these are chosen, tell which rows refer, if the
-// values of all kinds are keys at a rate. Where a few rows of any kind lead to what was deleted, the kinds
-// without such a row tell nothing, as some hours of a log.
+// tellsMore reports whether the chosen kinds of rows, among many, tell which rows refer. The rate is the part
+// of all values that are keys. Where a few rows of any kind lead to what was deleted, some kinds have no such
+// row by chance, and these tell nothing, as some hours of a log.
 func (a conditional) tellsMore(kinds map[string]match, rate float64) bool {
 	expected := 0.0 // values in the kinds that have no such row by chance
 	for _, part := range kinds {

@@ -72,7 +72,7 @@ func strongest(all []*trail) (most *trail) {
 
 // tell says where so many rows lead now that held keys. If the keys are apart now, they lead nowhere. If they
 // are not, the rows of a column that may refer lead to those of other servers. It is a difference if every
-// value was a key.
+// value was a key, but for keys of rows that have become one: these may have had one key on all servers.
 func (t *trail) tell(now int64) {
 	v, w, parent := t.child.v, t.watched, t.parent
 	column := w.Column
@@ -88,7 +88,7 @@ func (t *trail) tell(now int64) {
 	switch {
 	case parent.plan.First:
 		tell("no row", t.before, t.before-now)
-	case t.all == t.before && w.Likely && !w.Plain:
+	case t.all == t.before && w.Likely && !w.Plain && parent.moves:
 		v.none("apart", w.Table, "rows whose "+column+", which held nothing but keys of "+parent.name+
 			", leads to rows of another server", max(now-t.stay, 0))
 	default: // It holds keys by chance, or some of the rows that it refers to were deleted.
